@@ -1,0 +1,187 @@
+// Package apiserver runs kube-apiserver in process.
+//
+// It is configured through kube-apiserver's own options, and adds three things:
+// a transport that reaches the handler chain without a connection, handlers under
+// paths of our own, and an end within seconds. Feature gates and the metrics
+// registry belong to the process, so only one API server can run in a process.
+package apiserver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apiserver/pkg/authentication/request/anonymous"
+	"k8s.io/apiserver/pkg/authentication/request/union"
+	"k8s.io/apiserver/pkg/authentication/serviceaccount"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/client-go/rest"
+	aggregatorapiserver "k8s.io/kube-aggregator/pkg/apiserver"
+	"k8s.io/kubernetes/cmd/kube-apiserver/app"
+)
+
+// Server is a running API server.
+type Server struct {
+	handler http.Handler
+	cancel  context.CancelFunc
+	serving sync.WaitGroup
+	done    chan struct{} // closed when the API server has returned
+	err     error         // why; read after done
+}
+
+// Start starts the API server and returns when it is ready to serve, which
+// /readyz would say too. Ending ctx abandons the start; it does not stop a Server
+// that has been returned. On an error the listener is closed.
+func Start(ctx context.Context, o Options) (_ *Server, err error) {
+	defer func() {
+		if err != nil {
+			_ = o.Listener.Close() // may have been closed with the server
+		}
+	}()
+	runCtx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer func() {
+		if err != nil {
+			cancel()
+		}
+	}()
+	chain, err := build(runCtx, o)
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{handler: chain.GenericAPIServer.Handler, cancel: cancel, done: make(chan struct{})}
+	chain.GenericAPIServer.ShutdownTimeout = shutdownTimeout
+	prepared, err := chain.PrepareRun()
+	if err != nil {
+		return nil, fmt.Errorf("preparing the API server: %w", err)
+	}
+	go func() {
+		defer close(s.done)
+		s.err = prepared.Run(runCtx)
+	}()
+	if err := s.waitReady(ctx); err != nil {
+		s.Stop(ctx)
+		return nil, err
+	}
+	return s, nil
+}
+
+// Done is closed when the API server has ended, by Stop or by itself.
+func (s *Server) Done() <-chan struct{} { return s.done }
+
+// Err says why the API server ended by itself; call it after Done.
+func (s *Server) Err() error {
+	<-s.done
+	return s.err
+}
+
+// Stop ends the API server and waits, at most until ctx ends, for it and for the
+// in-process calls that it still serves. Whoever uses in-process clients must have
+// stopped before.
+func (s *Server) Stop(ctx context.Context) error {
+	s.cancel()
+	all := make(chan struct{})
+	go func() {
+		defer close(all)
+		<-s.done
+		s.serving.Wait()
+	}()
+	select {
+	case <-all:
+		return s.err
+	case <-ctx.Done():
+		return fmt.Errorf("stopping the API server: %w", context.Cause(ctx))
+	}
+}
+
+// ServiceAccountConfig returns a client configuration for in-process calls as a
+// service account of kube-system: what it may do is what the bootstrap policy
+// gives to the stock controller of that name.
+func (s *Server) ServiceAccountConfig(name string) *rest.Config {
+	return s.configFor(serviceaccount.UserInfo(metav1.NamespaceSystem, name, ""))
+}
+
+// ControllerManagerConfig returns a client configuration for in-process calls as
+// kube-controller-manager's own user, which may list and watch everything.
+func (s *Server) ControllerManagerConfig() *rest.Config {
+	return s.configFor(&user.DefaultInfo{Name: user.KubeControllerManager})
+}
+
+func (s *Server) configFor(u user.Info) *rest.Config {
+	caller := &user.DefaultInfo{Name: u.GetName(), Groups: append(slices.Clone(u.GetGroups()), user.AllAuthenticated)}
+	return (&transport{handler: s.handler, caller: caller, serving: &s.serving}).config()
+}
+
+// build assembles the API server; nothing runs yet.
+func build(ctx context.Context, o Options) (*aggregatorapiserver.APIAggregator, error) {
+	s, err := runOptions(o)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.GenericServerRunOptions.ComponentGlobalsRegistry.Set(); err != nil {
+		return nil, fmt.Errorf("setting feature gates: %w", err)
+	}
+	completed, err := s.Complete(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("completing the API server's options: %w", err)
+	}
+	if errs := completed.Validate(); len(errs) != 0 {
+		return nil, fmt.Errorf("checking the API server's options: %w", utilerrors.NewAggregate(errs))
+	}
+	config, err := app.NewConfig(completed)
+	if err != nil {
+		return nil, fmt.Errorf("configuring the API server: %w", err)
+	}
+	authn := &config.Aggregator.GenericConfig.Authentication
+	authn.Authenticator = union.NewFailOnError(inProcessAuthenticator, authn.Authenticator, anonymous.NewAuthenticator(allowAnonymous()))
+	full, err := config.Complete()
+	if err != nil {
+		return nil, fmt.Errorf("completing the API server: %w", err)
+	}
+	chain, err := app.CreateServerChain(full)
+	if err != nil {
+		return nil, fmt.Errorf("assembling the API server: %w", err)
+	}
+	return chain, nil
+}
+
+// waitReady asks /readyz until it says yes, the server ends or ctx does.
+func (s *Server) waitReady(ctx context.Context) error {
+	client := &http.Client{Transport: s.ControllerManagerConfig().Transport}
+	var last error
+	err := wait.PollUntilContextCancel(ctx, 20*time.Millisecond, true, func(ctx context.Context) (bool, error) {
+		select {
+		case <-s.done:
+			return false, errors.Join(errors.New("the API server ended before it was ready"), s.err)
+		default:
+		}
+		last = getOK(ctx, client, inProcessHost+"/readyz")
+		return last == nil, nil
+	})
+	if err != nil && ctx.Err() != nil {
+		return fmt.Errorf("waiting for the API server: %w (last answer: %v)", context.Cause(ctx), last)
+	}
+	return err
+}
+
+func getOK(ctx context.Context, client *http.Client, url string) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return err
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = resp.Body.Close() }() // read only for its status
+	if resp.StatusCode != http.StatusOK {
+		return fmt.Errorf("%s", http.StatusText(resp.StatusCode))
+	}
+	return nil
+}

@@ -1,0 +1,98 @@
+// Package cli is reap's command line: the commands, one file each, their help, and how errors and logs
+// are printed. What a command does is elsewhere; what its options are is in pkg/config.
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/reap-dev/reap/pkg/config"
+	"github.com/reap-dev/reap/pkg/server"
+)
+
+// The exit codes.
+const (
+	exitOK    = 0
+	exitRun   = 1 // what was asked for failed
+	exitUsage = 2 // what was asked for is not understood, or the configuration is wrong; nothing was done
+)
+
+// Run runs the command that args, whose first element is the program's own name, ask for. It returns
+// the exit code, having printed one line to stderr for any error. Cancelling ctx asks the command to end.
+//
+// It sets up process-wide logging, so it is called once in a process.
+func Run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	return run(ctx, args, stdout, stderr, server.Run)
+}
+
+// runServer is what `reap server` runs: server.Run, or a test's own.
+type runServer func(context.Context, config.Server) error
+
+func run(ctx context.Context, args []string, stdout, stderr io.Writer, serve runServer) int {
+	err := newApp(stdout, stderr, serve).RunContext(ctx, args)
+	if err == nil {
+		return exitOK
+	}
+	var failed *runError
+	if !errors.As(err, &failed) {
+		printError(stderr, err)
+		return exitUsage
+	}
+	failed.print(stderr)
+	return exitRun
+}
+
+func newApp(stdout, stderr io.Writer, serve runServer) *cli.App {
+	return &cli.App{
+		Name:  "reap",
+		Usage: "a Kubernetes API server that deletes what nothing owns any more",
+		Description: "reap server is a whole control plane in one process: a Kubernetes API server over SQLite, " +
+			"and a garbage collector for owned objects.",
+		Version:               version(),
+		Commands:              []*cli.Command{serverCommand(stderr, serve), completionCommand()},
+		CustomAppHelpTemplate: appHelp,
+		EnableBashCompletion:  true,
+		Writer:                stdout,
+		ErrWriter:             stderr,
+		// urfave's own would print the error its way and end the process from where it stands.
+		ExitErrHandler: func(*cli.Context, error) {},
+		OnUsageError:   usageError,
+		Action: func(c *cli.Context) error {
+			if c.Args().Present() {
+				return unknownCommand(c)
+			}
+			return cli.ShowAppHelp(c)
+		},
+	}
+}
+
+// A runError is a failure of a command that was understood.
+type runError struct {
+	err error
+	// print prints the error the way that the command's options ask for.
+	print func(stderr io.Writer)
+}
+
+func (e *runError) Error() string { return e.err.Error() }
+func (e *runError) Unwrap() error { return e.err }
+
+func printError(stderr io.Writer, err error) {
+	fmt.Fprintln(stderr, "reap: "+oneLine(err))
+}
+
+// oneLine joins the lines of an error, such as of errors.Join, so that whoever reads a log by lines sees
+// all of it.
+func oneLine(err error) string {
+	var lines []string
+	for line := range strings.Lines(err.Error()) {
+		if line = strings.TrimSpace(line); line != "" {
+			lines = append(lines, line)
+		}
+	}
+	return strings.Join(lines, "; ")
+}

@@ -1,0 +1,179 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/reap-dev/reap/pkg/config"
+)
+
+// asProgram makes the test binary run as reap, with a server that fails with what $fakeFailure says, so
+// that exit codes, the streams and urfave's look at os.Args are the real ones.
+const (
+	asProgram   = "REAP_TEST_AS_PROGRAM"
+	fakeFailure = "REAP_TEST_FAILURE"
+)
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asProgram) != "" {
+		os.Exit(run(context.Background(), os.Args, os.Stdout, os.Stderr, func(context.Context, config.Server) error {
+			if text := os.Getenv(fakeFailure); text != "" {
+				return errors.New(text)
+			}
+			return nil
+		}))
+	}
+	os.Exit(m.Run())
+}
+
+type result struct {
+	code           int
+	stdout, stderr string
+}
+
+// reap runs the program with an environment of its own.
+func reap(t *testing.T, env []string, args ...string) result {
+	t.Helper()
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	home := t.TempDir()
+	empty := filepath.Join(home, "config.yaml") // in place of this machine's own
+	if err := os.WriteFile(empty, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var stdout, stderr bytes.Buffer
+	cmd := exec.Command(program, args...)
+	// The race detector would have each of them sleep for a second at its end.
+	cmd.Env = append([]string{asProgram + "=1", "GORACE=atexit_sleep_ms=0", "HOME=" + home, "REAP_CONFIG=" + empty}, env...)
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	if err := cmd.Run(); err != nil && cmd.ProcessState == nil {
+		t.Fatal(err)
+	}
+	return result{cmd.ProcessState.ExitCode(), stdout.String(), stderr.String()}
+}
+
+func TestErrorsAreOneLineAndACode(t *testing.T) {
+	for _, tc := range []struct {
+		args []string
+		env  []string
+		code int
+		want string
+	}{
+		{[]string{"server"}, nil, exitOK, ""},
+		{[]string{"server"}, []string{fakeFailure + "=port taken\n\nby another"}, exitRun, "reap: port taken; by another\n"},
+		{
+			[]string{"server", "--data-dirr=x"}, nil, exitUsage,
+			"reap: unknown flag --data-dirr (did you mean --data-dir?); see 'reap server --help'\n",
+		},
+		{[]string{"server", "--data-dir"}, nil, exitUsage, "reap: --data-dir needs a value; see 'reap server --help'\n"},
+		{
+			[]string{"server", "gc"}, nil, exitUsage,
+			"reap: reap server takes no arguments, only flags, and got \"gc\"; see 'reap server --help'\n",
+		},
+		{
+			[]string{"server", "postgres://u:hunter2@db"}, nil, exitUsage,
+			"reap: reap server takes no arguments, only flags, and got a URL; see 'reap server --help'\n",
+		},
+		{
+			[]string{"server", "--bind-address=x"}, nil, exitUsage,
+			"reap: --bind-address: \"x\" is not an IP address: give one such as 127.0.0.1, 0.0.0.0 or ::1\n",
+		},
+		{
+			[]string{"server"}, []string{"REAP_LOG_FORMAT=xml"}, exitUsage,
+			"reap: --log-format (from $REAP_LOG_FORMAT): \"xml\" is not accepted: give one of text, json\n",
+		},
+		{[]string{"sevrer"}, nil, exitUsage, "reap: unknown command \"sevrer\" (did you mean \"server\"?); see 'reap --help'\n"},
+		{[]string{"--verbose"}, nil, exitUsage, "reap: unknown flag --verbose (did you mean --version?); see 'reap --help'\n"},
+		{
+			[]string{"completion", "tcsh"}, nil, exitUsage,
+			"reap: no completion for \"tcsh\": give one of bash, zsh, fish; see 'reap completion --help'\n",
+		},
+		{
+			[]string{"completion"}, nil, exitUsage,
+			"reap: reap completion takes one shell's name: give one of bash, zsh, fish; see 'reap completion --help'\n",
+		},
+	} {
+		t.Run(strings.Join(tc.args, " "), func(t *testing.T) {
+			if got, want := reap(t, tc.env, tc.args...), (result{tc.code, "", tc.want}); got != want {
+				t.Errorf("got %+v\nwant %+v", got, want)
+			}
+		})
+	}
+}
+
+func TestFailureInAJSONLogIsJSON(t *testing.T) {
+	got := reap(t, []string{fakeFailure + "=port taken"}, "server", "--log-format=json")
+	var record struct{ Level, Msg string }
+	if err := json.Unmarshal([]byte(got.stderr), &record); err != nil {
+		t.Fatalf("stderr %q: %v", got.stderr, err)
+	}
+	if got.code != exitRun || record.Level != "error" || record.Msg != "port taken" {
+		t.Errorf("got code %d and %+v", got.code, record)
+	}
+}
+
+func TestServerGetsItsOptionsAndContext(t *testing.T) {
+	type key struct{}
+	ctx := context.WithValue(context.Background(), key{}, "mine")
+	var stdout, stderr bytes.Buffer
+	code := run(ctx, []string{"reap", "server", "--config=", "--data-dir=/srv/reap", "--disable=gc"}, &stdout, &stderr,
+		func(ctx context.Context, s config.Server) error {
+			if ctx.Value(key{}) != "mine" {
+				t.Error("the server got another context")
+			}
+			if s.DataDir != "/srv/reap" || !s.Disabled("gc") {
+				t.Errorf("the server got %+v", s)
+			}
+			return nil
+		})
+	if code != exitOK || stdout.Len()+stderr.Len() != 0 {
+		t.Errorf("code %d, stdout %q, stderr %q", code, &stdout, &stderr)
+	}
+}
+
+func TestHelpIsReadable(t *testing.T) {
+	for _, args := range [][]string{{}, {"--help"}, {"server", "--help"}, {"help", "server"}, {"completion", "--help"}} {
+		got := reap(t, nil, args...)
+		if got.code != exitOK || got.stderr != "" {
+			t.Errorf("%q: code %d, stderr %q", args, got.code, got.stderr)
+		}
+		for line := range strings.Lines(got.stdout) {
+			line = strings.TrimSuffix(line, "\n")
+			if len(line) > helpWidth || strings.TrimRight(line, " ") != line {
+				t.Errorf("%q: line of %d columns: %q", args, len(line), line)
+			}
+		}
+	}
+}
+
+func TestEveryServerFlagIsInTheHelp(t *testing.T) {
+	help := reap(t, nil, "server", "--help").stdout
+	flags, _ := config.ServerFlags()
+	for _, f := range flags {
+		for _, name := range f.Names() {
+			if !strings.Contains(help, "--"+name) {
+				t.Errorf("--%s is not in the help", name)
+			}
+		}
+	}
+	for _, part := range []string{"USAGE", "EXAMPLES", "KEY=VALUE", "(default: 6443)"} {
+		if !strings.Contains(help, part) {
+			t.Errorf("%q is not in the help", part)
+		}
+	}
+}
+
+func TestVersion(t *testing.T) {
+	if got, want := reap(t, nil, "--version"), (result{0, "reap version dev (commit unknown, built unknown)\n", ""}); got != want {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+}

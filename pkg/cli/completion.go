@@ -1,0 +1,55 @@
+package cli
+
+import (
+	"embed"
+	"fmt"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/reap-dev/reap/pkg/config"
+)
+
+// completionScripts ask the program itself what may come next, through urfave's hidden
+// --generate-bash-completion, so that they need no change when a flag or command is added.
+//
+//go:embed completion
+var completionScripts embed.FS
+
+var shells = []string{"bash", "zsh", "fish"}
+
+const completionExamples = `reap completion bash > /etc/bash_completion.d/reap
+reap completion zsh > "${fpath[1]}/_reap"
+reap completion fish > ~/.config/fish/completions/reap.fish`
+
+func completionCommand() *cli.Command {
+	return &cli.Command{
+		Name:               "completion",
+		Usage:              "print a shell's completion script",
+		UsageText:          "reap completion " + strings.Join(shells, "|"),
+		Description:        "Prints a script that completes commands and flags in the shell that is named.",
+		CustomHelpTemplate: commandHelp(completionExamples),
+		HideHelpCommand:    true,
+		OnUsageError:       usageError,
+		BashComplete: func(c *cli.Context) {
+			fmt.Fprintln(c.App.Writer, strings.Join(shells, "\n"))
+		},
+		Action: func(c *cli.Context) error {
+			const hint = "give one of bash, zsh, fish; see 'reap completion --help'"
+			if c.Args().Len() != 1 {
+				return fmt.Errorf("reap completion takes one shell's name: %s", hint)
+			}
+			shell := c.Args().First()
+			script, err := completionScripts.ReadFile("completion/reap." + shell)
+			if err != nil {
+				text := fmt.Sprintf("no completion for %q", shell)
+				if n := config.Nearest(shell, shells); n != "" {
+					text += fmt.Sprintf(" (did you mean %q?)", n)
+				}
+				return fmt.Errorf("%s: %s", text, hint)
+			}
+			_, err = c.App.Writer.Write(script)
+			return err
+		},
+	}
+}

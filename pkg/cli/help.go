@@ -1,0 +1,83 @@
+package cli
+
+import (
+	"io"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+)
+
+// helpWidth is the number of columns the help is folded at. Examples are not folded: write them short.
+const helpWidth = 100
+
+// urfave folds lines at 10,000 columns, except for whoever replaces its printer, a package variable.
+func init() {
+	cli.HelpPrinter = func(out io.Writer, template string, data any) {
+		cli.HelpPrinterCustom(out, template, data, map[string]any{
+			"wrapAt":    func() int { return helpWidth },
+			"flagNames": flagSynopsis,
+			"flagUsage": flagUsage,
+		})
+	}
+}
+
+const appHelp = `{{.Name}} - {{.Usage}}
+
+{{wrap .Description 0}}
+
+USAGE
+   {{.HelpName}} COMMAND [flags]
+
+COMMANDS{{range .VisibleCommands}}{{if ne .Name "help"}}
+   {{.Name}}{{"\t"}}{{.Usage}}{{end}}{{end}}
+
+FLAGS
+   --help{{"\t"}}show help, here or after a command
+   --version{{"\t"}}print the version
+`
+
+// commandHelp is a command's help: its flags by category, each with its usage below its name, and its
+// examples, which urfave has no place for.
+func commandHelp(examples string) string {
+	help := `{{.HelpName}} - {{.Usage}}
+
+USAGE
+   {{.UsageText}}
+
+{{wrap .Description 0}}
+{{range .VisibleFlagCategories}}{{if .Name}}
+{{.Name}}
+{{range .Flags}}   {{flagNames .}}
+      {{wrap (flagUsage .) 6}}
+{{end}}{{end}}{{end}}`
+	if examples != "" {
+		help += "\nEXAMPLES\n   " + strings.ReplaceAll(examples, "\n", "\n   ") + "\n"
+	}
+	return strings.ReplaceAll(help, "\n   \n", "\n\n")
+}
+
+// flagSynopsis is a flag's names and its value's placeholder: --gc-workers, --concurrent-gc-syncs N.
+func flagSynopsis(f cli.DocGenerationFlag) string {
+	var names []string
+	for _, n := range f.Names() {
+		names = append(names, "--"+n)
+	}
+	placeholder, _ := splitUsage(f)
+	return strings.Join(names, ", ") + " " + placeholder
+}
+
+// flagUsage is what a flag is for, and its default.
+func flagUsage(f cli.DocGenerationFlag) string {
+	_, usage := splitUsage(f)
+	if d := f.GetDefaultText(); d != "" {
+		usage += " (default: " + d + ")"
+	}
+	return usage
+}
+
+// splitUsage takes apart a usage text that begins with its placeholder in backquotes, as pkg/config
+// writes them.
+func splitUsage(f cli.DocGenerationFlag) (placeholder, usage string) {
+	placeholder, usage, _ = strings.Cut(strings.TrimPrefix(f.GetUsage(), "`"), "` ")
+	return placeholder, usage
+}

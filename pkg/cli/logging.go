@@ -1,0 +1,139 @@
+package cli
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"io"
+	"strconv"
+
+	"github.com/bombsimon/logrusr/v4"
+	"github.com/go-logr/logr"
+	"github.com/sirupsen/logrus"
+	"k8s.io/klog/v2"
+
+	"github.com/reap-dev/reap/pkg/config"
+)
+
+// configureLogging sets up the process's one log: logrus' standard logger, which kine writes to as
+// well, with klog, which everything of Kubernetes writes to, led into it. Call it before anything that
+// logs is started: neither library guards these settings.
+func configureLogging(options config.Log, out io.Writer) error {
+	level, err := logrus.ParseLevel(options.Level)
+	if err != nil {
+		return fmt.Errorf("setting the log level: %w", err)
+	}
+	logrus.SetOutput(out)
+	logrus.SetLevel(level)
+	if options.Format == "json" {
+		logrus.SetFormatter(&logrus.JSONFormatter{})
+	} else {
+		logrus.SetFormatter(&logrus.TextFormatter{FullTimestamp: true})
+	}
+	return routeKlog(level)
+}
+
+// klogVerbosity is how much of Kubernetes' V-levels each of reap's shows.
+//
+// kube-apiserver says much at V(0) that only its developers read: a hundred lines at each start. So
+// whatever klog calls information is at most debug here, and at reap's own info level a start prints a
+// handful of reap's lines. klog's warnings and errors are what they are.
+func klogVerbosity(level logrus.Level) int {
+	switch level {
+	case logrus.TraceLevel:
+		return 6
+	case logrus.DebugLevel:
+		return 2
+	default:
+		return 0
+	}
+}
+
+// debugVerbosity is the highest V-level that is logged as debug; what is above is trace.
+const debugVerbosity = 2
+
+// routeKlog leads both of klog's APIs into logrus. Structured and contextual calls go through a logr
+// sink and keep their fields. logr has no warnings: the unstructured calls, the only ones in klog that
+// have, are taken as klog's own lines, whose first letter is the severity.
+func routeKlog(level logrus.Level) error {
+	verbosity := klogVerbosity(level)
+	flags := flag.NewFlagSet("klog", flag.ContinueOnError)
+	klog.InitFlags(flags)
+	if err := flags.Set("v", strconv.Itoa(verbosity)); err != nil {
+		return fmt.Errorf("setting klog's verbosity: %w", err)
+	}
+	sink := logrusr.New(logrus.StandardLogger(), logrusr.WithFormatter(formatField)).GetSink()
+	klog.SetLoggerWithOptions(
+		logr.New(klogSink{LogSink: sink, verbosity: verbosity}),
+		klog.ContextualLogger(true),
+		klog.WriteKlogBuffer(writeKlogLine),
+	)
+	return nil
+}
+
+// writeKlogLine logs one line as klog writes it itself:
+//
+//	W1121 03:02:28.000000    1234 file.go:56] message
+//
+// klog calls it under its own lock, so it must not log through klog.
+func writeKlogLine(line []byte) {
+	level := logrus.DebugLevel
+	if len(line) > 0 {
+		switch line[0] {
+		case 'W':
+			level = logrus.WarnLevel
+		case 'E', 'F': // klog itself ends the process after a fatal one
+			level = logrus.ErrorLevel
+		}
+	}
+	if !logrus.IsLevelEnabled(level) {
+		return
+	}
+	message := line
+	if _, after, found := bytes.Cut(line, []byte("] ")); found {
+		message = after
+	}
+	logrus.StandardLogger().Log(level, string(bytes.TrimSpace(message)))
+}
+
+// klogSink maps V-levels as klogVerbosity describes. klog has checked the level for its own calls, but
+// a logger from a context comes here directly.
+type klogSink struct {
+	logr.LogSink
+	verbosity int
+}
+
+// logrusr takes level 0 for logrus' info, and each one more for the next finer level.
+const (
+	logrusrDebug = 1
+	logrusrTrace = 2
+)
+
+func logrusrLevel(v int) int {
+	if v <= debugVerbosity {
+		return logrusrDebug
+	}
+	return logrusrTrace
+}
+
+func (s klogSink) Enabled(v int) bool {
+	return v <= s.verbosity && s.LogSink.Enabled(logrusrLevel(v))
+}
+
+func (s klogSink) Info(v int, message string, keysAndValues ...any) {
+	s.LogSink.Info(logrusrLevel(v), message, keysAndValues...)
+}
+
+func (s klogSink) WithValues(keysAndValues ...any) logr.LogSink {
+	return klogSink{s.LogSink.WithValues(keysAndValues...), s.verbosity}
+}
+
+func (s klogSink) WithName(name string) logr.LogSink {
+	return klogSink{s.LogSink.WithName(name), s.verbosity}
+}
+
+// formatField writes a field's value as klog does, by its own String where it has one: durations,
+// objects' names, and times are unreadable as JSON.
+func formatField(value any) any {
+	return fmt.Sprintf("%+v", value)
+}

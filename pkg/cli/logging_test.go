@@ -1,0 +1,122 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sirupsen/logrus"
+	"k8s.io/klog/v2"
+
+	"github.com/reap-dev/reap/pkg/config"
+)
+
+// Logging is the process's own, so these tests do not run in parallel.
+
+func TestKlogGoesThroughLogrus(t *testing.T) {
+	everything := map[string]func(){
+		"infof":        func() { klog.Infof("info %d\n", 1) },
+		"v2":           func() { klog.V(2).Info("v2") },
+		"v5":           func() { klog.V(5).Info("v5") },
+		"v9":           func() { klog.V(9).Info("v9") },
+		"warning":      func() { klog.Warning("warned] of [it") },
+		"errorf":       func() { klog.Errorf("failed") },
+		"infoS":        func() { klog.InfoS("info", "after", 2*time.Second) },
+		"errorS":       func() { klog.ErrorS(errors.New("cause"), "failed", "object", klog.KRef("ns", "n")) },
+		"contextual":   func() { klog.Background().WithName("part").V(2).Info("v2") },
+		"contextual 5": func() { klog.Background().WithValues("k", "v").V(5).Info("v5") },
+		"contextual 9": func() { klog.Background().V(9).Info("v9") },
+	}
+	for level, want := range map[string]map[string]string{
+		"error": {"errorf": "error", "errorS": "error"},
+		"info":  {"errorf": "error", "errorS": "error", "warning": "warning"},
+		"debug": {
+			"errorf": "error", "errorS": "error", "warning": "warning",
+			"infof": "debug", "v2": "debug", "infoS": "debug", "contextual": "debug",
+		},
+		"trace": {
+			"errorf": "error", "errorS": "error", "warning": "warning",
+			"infof": "debug", "v2": "debug", "infoS": "debug", "contextual": "debug",
+			// klog's own line does not say its V-level.
+			"v5": "debug", "contextual 5": "trace",
+		},
+	} {
+		for _, name := range slices.Sorted(maps.Keys(everything)) {
+			records := logged(t, config.Log{Level: level, Format: "json"}, everything[name])
+			var got string
+			if len(records) > 0 {
+				got, _ = records[0]["level"].(string)
+			}
+			if len(records) > 1 || got != want[name] {
+				t.Errorf("at %s, %s: got %v, want level %q", level, name, records, want[name])
+			}
+		}
+	}
+}
+
+func TestKlogKeepsMessageAndFields(t *testing.T) {
+	for _, tc := range []struct {
+		log  func()
+		want map[string]any
+	}{
+		{func() { klog.Warningf("warned] of [%s", "it") }, map[string]any{"msg": "warned] of [it"}},
+		{func() { klog.InfoS("waited", "for", 1500*time.Millisecond) }, map[string]any{"msg": "waited", "for": "1.5s"}},
+		{
+			func() { klog.ErrorS(errors.New("cause"), "failed", "n", 3) },
+			map[string]any{"msg": "failed", "error": "cause", "n": 3.0},
+		},
+		{func() { klog.Background().WithName("part").Info("said") }, map[string]any{"msg": "said", "logger": "part"}},
+	} {
+		records := logged(t, config.Log{Level: "debug", Format: "json"}, tc.log)
+		if len(records) != 1 {
+			t.Fatalf("got %v, want one record", records)
+		}
+		for key, want := range tc.want {
+			if got := records[0][key]; got != want {
+				t.Errorf("%s is %v, want %v in %v", key, got, want, records[0])
+			}
+		}
+	}
+}
+
+func TestTextLogHasFullTimestamps(t *testing.T) {
+	var out bytes.Buffer
+	configure(t, config.Log{Level: "info", Format: "text"}, &out)
+	before := time.Now().Truncate(time.Second)
+	logrus.WithField("object", "a b").Info("said")
+	rest, found := strings.CutPrefix(out.String(), `time="`)
+	stamp, rest, _ := strings.Cut(rest, `"`)
+	at, err := time.Parse(time.RFC3339, stamp)
+	if !found || err != nil || at.Before(before) || rest != " level=info msg=said object=\"a b\"\n" {
+		t.Errorf("got %q (%v)", out.String(), err)
+	}
+}
+
+func configure(t *testing.T, options config.Log, out *bytes.Buffer) {
+	t.Helper()
+	if err := configureLogging(options, out); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// logged returns the records that log writes.
+func logged(t *testing.T, options config.Log, log func()) []map[string]any {
+	t.Helper()
+	var out bytes.Buffer
+	configure(t, options, &out)
+	log()
+	var records []map[string]any
+	for line := range strings.Lines(out.String()) {
+		var r map[string]any
+		if err := json.Unmarshal([]byte(line), &r); err != nil {
+			t.Fatalf("%q: %v", line, err)
+		}
+		records = append(records, r)
+	}
+	return records
+}

@@ -1,0 +1,73 @@
+package cli
+
+import (
+	"io"
+
+	"github.com/sirupsen/logrus"
+	"github.com/urfave/cli/v2"
+
+	"github.com/reap-dev/reap/pkg/config"
+)
+
+const serverDescription = `Starts the datastore, the API server and the garbage collector, in this order, and runs until SIGTERM or SIGINT, which stop them in reverse. A second signal kills at once.
+
+Every flag can also be given in the environment, as REAP_ and its name in capitals (REAP_DATA_DIR), and in the YAML file that --config names, under its name (data-dir: /srv/reap). A flag wins over the environment, that over the file, and the file over the default.`
+
+const serverExamples = `Run on this machine, and talk to it:
+  reap server --data-dir ~/reap
+  kubectl --kubeconfig ~/reap/admin.kubeconfig get namespaces
+
+Throw-away server for a test, on a free port:
+  reap server --data-dir "$(mktemp -d)" --https-listen-port 0
+
+Reachable from other machines, by a name of its own:
+  reap server --bind-address 0.0.0.0 --tls-san edge-1.example.com
+
+The API server alone; what is deleted meanwhile is collected by the next start without the flag:
+  reap server --disable gc
+
+An option of kube-apiserver itself:
+  reap server --kube-apiserver-arg audit-log-path=/var/log/reap-audit.log`
+
+func serverCommand(stderr io.Writer, serve runServer) *cli.Command {
+	flags, load := config.ServerFlags()
+	return &cli.Command{
+		Name:               "server",
+		Usage:              "run the API server with the garbage collector in it",
+		UsageText:          "reap server [flags]",
+		Description:        serverDescription,
+		CustomHelpTemplate: commandHelp(serverExamples),
+		HideHelpCommand:    true,
+		Flags:              flags,
+		OnUsageError:       usageError,
+		Action: func(c *cli.Context) error {
+			if err := noArguments(c); err != nil {
+				return err
+			}
+			options, err := load()
+			if err != nil {
+				return err
+			}
+			if err := configureLogging(options.Log, stderr); err != nil {
+				return err
+			}
+			options.Version = Version
+			if err := serve(c.Context, options); err != nil {
+				return &runError{err: err, print: printer(options.Log, err)}
+			}
+			return nil
+		},
+	}
+}
+
+// printer prints an error as the plain line that a terminal wants, or as a record of the log where the
+// log is JSON, so that nothing in it is anything else.
+func printer(log config.Log, err error) func(io.Writer) {
+	return func(stderr io.Writer) {
+		if log.Format == "json" {
+			logrus.Error(oneLine(err))
+			return
+		}
+		printError(stderr, err)
+	}
+}

@@ -1,0 +1,60 @@
+package cli
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/reap-dev/reap/pkg/config"
+)
+
+// usageError says in one sentence what the flag package found. That package has no error types, so its
+// two usual messages are recognized by their beginnings; any other is passed on as it is.
+func usageError(c *cli.Context, err error, _ bool) error {
+	text := err.Error()
+	if name, found := strings.CutPrefix(text, "flag provided but not defined: -"); found {
+		text = "unknown flag --" + strings.TrimLeft(name, "-")
+		if n := config.Nearest(name, flagNames(c.Command)); n != "" {
+			text += " (did you mean --" + n + "?)"
+		}
+	} else if name, found := strings.CutPrefix(text, "flag needs an argument: -"); found {
+		text = "--" + strings.TrimLeft(name, "-") + " needs a value"
+	}
+	return fmt.Errorf("%s; see '%s --help'", text, c.Command.HelpName)
+}
+
+func flagNames(c *cli.Command) []string {
+	var names []string
+	for _, f := range c.Flags {
+		names = append(names, f.Names()...)
+	}
+	return names
+}
+
+func unknownCommand(c *cli.Context) error {
+	var names []string
+	for _, command := range c.App.VisibleCommands() {
+		names = append(names, command.Names()...)
+	}
+	word := c.Args().First()
+	text := fmt.Sprintf("unknown command %q", word)
+	if n := config.Nearest(word, names); n != "" {
+		text += fmt.Sprintf(" (did you mean %q?)", n)
+	}
+	return fmt.Errorf("%s; see 'reap --help'", text)
+}
+
+// noArguments refuses what is left of a command line after its flags. A value with the looks of a URL
+// is not repeated: it may be a datastore endpoint, with its password, that lost its flag.
+func noArguments(c *cli.Context) error {
+	if !c.Args().Present() {
+		return nil
+	}
+	word := fmt.Sprintf("%q", c.Args().First())
+	if strings.Contains(word, "://") {
+		word = "a URL"
+	}
+	return fmt.Errorf("%s takes no arguments, only flags, and got %s; see '%s --help'",
+		c.Command.HelpName, word, c.Command.HelpName)
+}

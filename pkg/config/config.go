@@ -1,0 +1,97 @@
+// Package config holds the options of reap's commands: their defaults, the layers they are read from,
+// and what is accepted for each.
+//
+// An option is given on the command line, in the environment or in a YAML file, and the first of
+// these that gives it wins:
+//
+//	flag  >  REAP_… environment  >  <file>.d/*.yaml, last first  >  <file>  >  default
+//
+// Every error is one sentence that names the flag, the place it came from when that is not the command
+// line, and what is accepted instead. Loading and validating read files and change nothing. No error
+// holds the datastore endpoint, which may carry a password.
+package config
+
+import (
+	"os"
+	"slices"
+	"strings"
+)
+
+// Server is what `reap server` runs with. Start from DefaultServer: the zero value is not valid.
+type Server struct {
+	// Version is that of the binary, for the ready file; the command sets it.
+	Version string
+	// DataDir holds everything the server keeps: database, keys, kubeconfig. Absolute.
+	DataDir string
+	// BindAddress is the IP address the API server listens on.
+	BindAddress string
+	// HTTPSListenPort is the port it listens on; 0 picks a free one.
+	HTTPSListenPort int
+	// TLSSANs are names and addresses for the serving certificate, beyond those the server knows itself.
+	TLSSANs []string
+	// DatastoreEndpoint is a kine endpoint; "" is SQLite in the data directory. It may hold a password:
+	// never print it.
+	DatastoreEndpoint string
+	// SQLiteSynchronous is "normal" or "full", as in SQLite's pragma.
+	SQLiteSynchronous string
+	// WriteKubeconfig is one more place for the admin kubeconfig, absolute; "" is none.
+	WriteKubeconfig string
+	// WriteKubeconfigMode is the file mode of that one; <data-dir>/admin.kubeconfig is 0600 always.
+	WriteKubeconfigMode os.FileMode
+	// Disable holds names of the table in disable.go; ask Disabled, which knows what implies what.
+	Disable []string
+	// KubeAPIServerArgs are key=value pairs for the API server's own flags, without leading dashes.
+	KubeAPIServerArgs []string
+	Log               Log
+	GC                GC
+}
+
+// Log is how a command writes its log.
+type Log struct {
+	// Level is trace, debug, info, warn or error.
+	Level string
+	// Format is text or json.
+	Format string
+}
+
+// GC is how the collector works.
+type GC struct {
+	// Workers is how many objects are worked on at once; 0 is by the machine's cores.
+	Workers int
+	// Ignore are resources the collector does not look at, each written resource or resource.group.
+	Ignore []string
+}
+
+// DefaultServer returns the options of a server that nothing was said to. Its DataDir is empty, which
+// Validate refuses, for an ordinary user without a home directory.
+func DefaultServer() Server {
+	return Server{
+		DataDir:             defaultDataDir(os.Geteuid(), os.LookupEnv),
+		BindAddress:         "127.0.0.1",
+		HTTPSListenPort:     6443,
+		SQLiteSynchronous:   "normal",
+		WriteKubeconfigMode: 0o600,
+		Log:                 Log{Level: "info", Format: "text"},
+	}
+}
+
+// SQLite reports whether the datastore is an SQLite file, which only one server can use at a time.
+func (s Server) SQLite() bool {
+	scheme, _, _ := strings.Cut(s.DatastoreEndpoint, "://")
+	return s.DatastoreEndpoint == "" || scheme == "sqlite"
+}
+
+// SharedDatastore reports whether other servers may be using the same datastore, so that the collector
+// and the controllers need to elect a leader.
+func (s Server) SharedDatastore() bool {
+	return !s.SQLite()
+}
+
+// Disabled reports whether the named part of the table in disable.go is turned off, by its own name or
+// by that of the group it is in.
+func (s Server) Disabled(name string) bool {
+	if slices.Contains(s.Disable, name) {
+		return true
+	}
+	return isController(name) && slices.Contains(s.Disable, allControllers)
+}

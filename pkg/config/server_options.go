@@ -1,0 +1,105 @@
+package config
+
+import (
+	"strings"
+
+	"github.com/urfave/cli/v2"
+)
+
+// The headings of the help, which urfave sorts.
+const (
+	categoryAccess       = "Access"
+	categoryCollector    = "Collector"
+	categoryControlPlane = "Control plane"
+	categoryGeneral      = "General"
+	categoryStorage      = "Storage"
+)
+
+// ServerFlags returns the flags of `reap server` and the function that resolves all layers into its
+// options, to be called once, after a command line has been parsed with these flags.
+func ServerFlags() ([]cli.Flag, func() (Server, error)) {
+	s := DefaultServer()
+	l := newLoader(s.options())
+	return l.flags(), func() (Server, error) {
+		if err := l.load(); err != nil {
+			return Server{}, err
+		}
+		return s, s.Validate()
+	}
+}
+
+// options are the server's, bound to s, whose values they show as defaults.
+func (s *Server) options() []*option {
+	own := []*option{
+		stringOption(&s.DataDir, parseDataDir, option{
+			name: "data-dir", category: categoryStorage, placeholder: "DIR",
+			usage: "where everything is kept: the database, keys, admin.kubeconfig",
+		}),
+		stringOption(&s.DatastoreEndpoint, asIs(checkEndpoint), option{
+			name: "datastore-endpoint", category: categoryStorage, placeholder: "URL",
+			usage: "keep objects in PostgreSQL, MySQL, etcd or NATS, which several servers may share " +
+				"(default: SQLite in the data directory)",
+		}),
+		stringOption(&s.SQLiteSynchronous, asIs(oneOf(synchronousLevels)), option{
+			name: "sqlite-synchronous", category: categoryStorage, placeholder: "LEVEL",
+			usage: "normal or full: normal survives a power cut but may lose the last commits, full loses none " +
+				"and writes more",
+		}),
+		stringOption(&s.BindAddress, asIs(checkIP), option{
+			name: "bind-address", category: categoryAccess, placeholder: "IP",
+			usage: "address to listen on; 0.0.0.0 or :: for all",
+		}),
+		intOption(&s.HTTPSListenPort, checkPort, acceptPort, option{
+			name: "https-listen-port", category: categoryAccess, placeholder: "PORT",
+			usage: "port to listen on; 0 picks a free one, which the kubeconfig names",
+		}),
+		listOption(&s.TLSSANs, parseSAN, option{
+			name: "tls-san", commas: true, category: categoryAccess, placeholder: "NAME",
+			usage: "further host name or IP address for the serving certificate (repeatable, or a,b)",
+		}),
+		stringOption(&s.WriteKubeconfig, parsePath, option{
+			name: "write-kubeconfig", category: categoryAccess, placeholder: "FILE",
+			usage: "write the admin kubeconfig to this file too",
+		}),
+		modeOption(&s.WriteKubeconfigMode, option{
+			name: "write-kubeconfig-mode", category: categoryAccess, placeholder: "MODE",
+			usage: "mode of that file, in octal",
+		}),
+		listOption(&s.Disable, asIs(checkPart), option{
+			name: "disable", commas: true, category: categoryControlPlane, placeholder: "PART",
+			usage: "do not run this part, one of " + strings.Join(partNames(), ", ") + "; controllers is all of those " +
+				"after it (repeatable, or a,b)",
+		}),
+		listOption(&s.KubeAPIServerArgs, parseAPIServerArg, option{
+			name: "kube-apiserver-arg", category: categoryControlPlane, placeholder: "KEY=VALUE",
+			usage: "flag of kube-apiserver to set (repeatable; in the environment, one to a line)",
+		}),
+	}
+	return append(own, append(s.GC.options(), s.Log.options()...)...)
+}
+
+func (g *GC) options() []*option {
+	return []*option{
+		intOption(&g.Workers, checkWorkers, acceptWorkers, option{
+			name: "gc-workers", alias: "concurrent-gc-syncs", category: categoryCollector, placeholder: "N",
+			usage: "objects to work on at once; 0 is by the machine's cores",
+		}),
+		listOption(&g.Ignore, asIs(checkResource), option{
+			name: "gc-ignore", commas: true, category: categoryCollector, placeholder: "RESOURCE",
+			usage: "resource the collector does not look at, such as widgets.example.com (repeatable, or a,b)",
+		}),
+	}
+}
+
+func (l *Log) options() []*option {
+	return []*option{
+		stringOption(&l.Level, asIs(oneOf(logLevels)), option{
+			name: "log-level", category: categoryGeneral, placeholder: "LEVEL",
+			usage: "trace, debug, info, warn or error",
+		}),
+		stringOption(&l.Format, asIs(oneOf(logFormats)), option{
+			name: "log-format", category: categoryGeneral, placeholder: "FORMAT",
+			usage: "text or json",
+		}),
+	}
+}

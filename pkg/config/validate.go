@@ -1,0 +1,215 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+)
+
+var (
+	logLevels         = []string{"trace", "debug", "info", "warn", "error"}
+	logFormats        = []string{"text", "json"}
+	synchronousLevels = []string{"normal", "full"}
+
+	// endpointSchemes are kine's drivers that DESIGN §5 promises. kine's others are left out on purpose:
+	// memory and t4 are not for keeping objects, and litestream would be taken for a shared datastore.
+	endpointSchemes = []string{
+		"sqlite", "postgres", "postgresql", "mysql", "http", "https", "unix", "unixs", "nats", "jetstream",
+	}
+
+	schemePattern = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9+.-]*$`)
+	argPattern    = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]*$`)
+)
+
+// The ranges of numbers, said the same way whether a number is out of it or the text is none.
+const (
+	maxPort       = 65535
+	acceptPort    = "give 1 to 65535, or 0 for a free one"
+	maxWorkers    = 1000 // to catch slips: more at once has no use on any machine
+	acceptWorkers = "give 1 to 1000, or 0 for as many as suit the machine"
+)
+
+// Validate returns the first thing that is wrong, for options that were not loaded but put together in
+// code, and for defaults that do not hold on this machine. It touches nothing.
+func (s Server) Validate() error {
+	for _, c := range []struct {
+		option string
+		err    error
+	}{
+		{"data-dir", checkDataDir(s.DataDir)},
+		{"bind-address", checkIP(s.BindAddress)},
+		{"https-listen-port", checkPort(s.HTTPSListenPort)},
+		{"tls-san", each(s.TLSSANs, checkSAN)},
+		{"datastore-endpoint", checkEndpoint(s.DatastoreEndpoint)},
+		{"sqlite-synchronous", oneOf(synchronousLevels)(s.SQLiteSynchronous)},
+		{"write-kubeconfig", checkPath(s.WriteKubeconfig)},
+		{"write-kubeconfig-mode", checkMode(s.WriteKubeconfigMode)},
+		{"disable", each(s.Disable, checkPart)},
+		{"kube-apiserver-arg", each(s.KubeAPIServerArgs, checkAPIServerArg)},
+		{"gc-workers", checkWorkers(s.GC.Workers)},
+		{"gc-ignore", each(s.GC.Ignore, checkResource)},
+		{"log-level", oneOf(logLevels)(s.Log.Level)},
+		{"log-format", oneOf(logFormats)(s.Log.Format)},
+	} {
+		if c.err != nil {
+			return fmt.Errorf("--%s: %w", c.option, c.err)
+		}
+	}
+	return nil
+}
+
+func each(values []string, check func(string) error) error {
+	for _, v := range values {
+		if err := check(v); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func oneOf(accepted []string) func(string) error {
+	return func(value string) error {
+		if slices.Contains(accepted, value) {
+			return nil
+		}
+		return fmt.Errorf("%q is not accepted%s: give one of %s",
+			value, didYouMean(value, accepted), strings.Join(accepted, ", "))
+	}
+}
+
+// parsePath makes a path absolute, relative to the working directory. The shell does not expand a
+// tilde after "=", nor does anyone in a file; taken literally it would make a directory of that name.
+func parsePath(path string) (string, error) {
+	if path == "" {
+		return "", nil
+	}
+	if path == "~" || strings.HasPrefix(path, "~/") {
+		return "", fmt.Errorf("%q: ~ is not expanded here, write the path in full", path)
+	}
+	absolute, err := filepath.Abs(path)
+	if err != nil {
+		return "", fmt.Errorf("making %q absolute: %w", path, err)
+	}
+	return absolute, nil
+}
+
+func checkPath(path string) error {
+	if path != "" && !filepath.IsAbs(path) {
+		return fmt.Errorf("%q is not an absolute path", path)
+	}
+	return nil
+}
+
+func parseDataDir(dir string) (string, error) {
+	dir, err := parsePath(dir)
+	if err != nil {
+		return "", err
+	}
+	return dir, checkDataDir(dir)
+}
+
+func checkDataDir(dir string) error {
+	if dir == "" {
+		return errors.New("no directory is given, and there is no home directory to put it in: name one")
+	}
+	// What follows a question mark in SQLite's DSN are parameters, and it has no way to escape one.
+	if strings.Contains(dir, "?") {
+		return fmt.Errorf("%q has a question mark in it, which SQLite cannot open: name another directory", dir)
+	}
+	return checkPath(dir)
+}
+
+func checkIP(address string) error {
+	if net.ParseIP(address) == nil {
+		return fmt.Errorf("%q is not an IP address: give one such as 127.0.0.1, 0.0.0.0 or ::1", address)
+	}
+	return nil
+}
+
+func checkPort(port int) error {
+	if port < 0 || port > maxPort {
+		return fmt.Errorf("%d is not a port: %s", port, acceptPort)
+	}
+	return nil
+}
+
+// parseSAN lowers a name's letters: names in certificates are compared without regard to case, and
+// Kubernetes' checks accept the lower one alone.
+func parseSAN(san string) (string, error) {
+	san = strings.ToLower(san)
+	return san, checkSAN(san)
+}
+
+func checkSAN(san string) error {
+	if net.ParseIP(san) != nil ||
+		len(validation.IsDNS1123Subdomain(san)) == 0 || len(validation.IsWildcardDNS1123Subdomain(san)) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%q is neither a host name nor an IP address: give one such as edge-1.example.com, "+
+		"*.example.com or 192.0.2.7", san)
+}
+
+// checkEndpoint prints nothing of the endpoint but a well-formed scheme: the rest may be a password.
+func checkEndpoint(endpoint string) error {
+	if endpoint == "" {
+		return nil
+	}
+	scheme, _, found := strings.Cut(endpoint, "://")
+	if !found || !schemePattern.MatchString(scheme) {
+		return errors.New("this is not a URL: give one such as postgres://user:password@host:5432/database, " +
+			"or nothing for SQLite")
+	}
+	if !slices.Contains(endpointSchemes, scheme) {
+		return fmt.Errorf("no datastore is called %q%s: there is %s",
+			scheme, didYouMean(scheme, endpointSchemes), strings.Join(endpointSchemes, ", "))
+	}
+	return nil
+}
+
+func checkMode(mode os.FileMode) error {
+	if mode&^os.ModePerm != 0 {
+		return fmt.Errorf("%#o is not a file mode: give 0000 to 0777, such as 0600 or 0640", uint32(mode))
+	}
+	return nil
+}
+
+// parseAPIServerArg takes a pair with kube-apiserver's own dashes in front as well, as people paste it.
+func parseAPIServerArg(arg string) (string, error) {
+	arg = strings.TrimLeft(strings.TrimSpace(arg), "-")
+	return arg, checkAPIServerArg(arg)
+}
+
+func checkAPIServerArg(arg string) error {
+	key, _, found := strings.Cut(arg, "=")
+	if !found {
+		return fmt.Errorf("%q has no value: give key=value, such as profiling=false", arg)
+	}
+	if !argPattern.MatchString(key) {
+		return fmt.Errorf("%q is not the name of a flag: give key=value, such as profiling=false", key)
+	}
+	return nil
+}
+
+func checkWorkers(n int) error {
+	if n < 0 || n > maxWorkers {
+		return fmt.Errorf("%d is out of range: %s", n, acceptWorkers)
+	}
+	return nil
+}
+
+func checkResource(resource string) error {
+	name, group, grouped := strings.Cut(resource, ".")
+	if len(validation.IsDNS1123Label(name)) == 0 &&
+		(!grouped || len(validation.IsDNS1123Subdomain(group)) == 0) {
+		return nil
+	}
+	return fmt.Errorf("%q is not a resource: give resource or resource.group in lower case, "+
+		"such as configmaps or deployments.apps", resource)
+}

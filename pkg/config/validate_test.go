@@ -1,0 +1,147 @@
+package config
+
+import (
+	"errors"
+	"os"
+	"strings"
+	"testing"
+)
+
+const secret = "hunter2"
+
+func TestBadValues(t *testing.T) {
+	for _, tc := range []struct {
+		option, value, want string
+	}{
+		{"data-dir", "/srv/what?", `"/srv/what?" has a question mark in it, which SQLite cannot open: name another directory`},
+		{"data-dir", "", `no directory is given, and there is no home directory to put it in: name one`},
+		{"data-dir", "~/reap", `"~/reap": ~ is not expanded here, write the path in full`},
+		{"write-kubeconfig", "~/k", `"~/k": ~ is not expanded here, write the path in full`},
+		{"bind-address", "localhost", `"localhost" is not an IP address: give one such as 127.0.0.1, 0.0.0.0 or ::1`},
+		{"bind-address", "[::1]", `"[::1]" is not an IP address: give one such as 127.0.0.1, 0.0.0.0 or ::1`},
+		{"https-listen-port", "65536", `65536 is not a port: give 1 to 65535, or 0 for a free one`},
+		{"https-listen-port", "-1", `-1 is not a port: give 1 to 65535, or 0 for a free one`},
+		{"https-listen-port", "https", `"https" is not a whole number: give 1 to 65535, or 0 for a free one`},
+		{"tls-san", "a_b", `"a_b" is neither a host name nor an IP address: give one such as edge-1.example.com, *.example.com or 192.0.2.7`},
+		{"tls-san", "https://x", `"https://x" is neither a host name nor an IP address: give one such as edge-1.example.com, *.example.com or 192.0.2.7`},
+		{
+			"datastore-endpoint", "user:" + secret + "@tcp(db)/reap",
+			`this is not a URL: give one such as postgres://user:password@host:5432/database, or nothing for SQLite`,
+		},
+		{
+			"datastore-endpoint", "postgress://user:" + secret + "@db/reap",
+			`no datastore is called "postgress" (did you mean "postgres"?): there is sqlite, postgres, postgresql, mysql, http, https, unix, unixs, nats, jetstream`,
+		},
+		{
+			"datastore-endpoint", "user:" + secret + "://db",
+			`this is not a URL: give one such as postgres://user:password@host:5432/database, or nothing for SQLite`,
+		},
+		{"sqlite-synchronous", "FULL", `"FULL" is not accepted (did you mean "full"?): give one of normal, full`},
+		{"write-kubeconfig-mode", "rw", `"rw" is not a file mode: give it in octal, such as 0600 or 0640`},
+		{"write-kubeconfig-mode", "0680", `"0680" is not a file mode: give it in octal, such as 0600 or 0640`},
+		{"write-kubeconfig-mode", "4755", `04755 is not a file mode: give 0000 to 0777, such as 0600 or 0640`},
+		{"disable", "namespaces", `nothing is called "namespaces" (did you mean "namespace"?): there is gc, controllers, namespace, serviceaccount, root-ca-publisher`},
+		{"disable", "everything", `nothing is called "everything": there is gc, controllers, namespace, serviceaccount, root-ca-publisher`},
+		{"kube-apiserver-arg", "profiling", `"profiling" has no value: give key=value, such as profiling=false`},
+		{"kube-apiserver-arg", "=x", `"" is not the name of a flag: give key=value, such as profiling=false`},
+		{"kube-apiserver-arg", "a b=x", `"a b" is not the name of a flag: give key=value, such as profiling=false`},
+		{"gc-workers", "1001", `1001 is out of range: give 1 to 1000, or 0 for as many as suit the machine`},
+		{"gc-workers", "many", `"many" is not a whole number: give 1 to 1000, or 0 for as many as suit the machine`},
+		{"gc-ignore", "Deployment", `"Deployment" is not a resource: give resource or resource.group in lower case, such as configmaps or deployments.apps`},
+		{"gc-ignore", "apps/deployments", `"apps/deployments" is not a resource: give resource or resource.group in lower case, such as configmaps or deployments.apps`},
+		{"log-level", "warning", `"warning" is not accepted (did you mean "warn"?): give one of trace, debug, info, warn, error`},
+		{"log-format", "xml", `"xml" is not accepted: give one of text, json`},
+	} {
+		t.Run(tc.option+"="+tc.value, func(t *testing.T) {
+			_, _, err := load(t, layers{args: []string{"--" + tc.option + "=" + tc.value}})
+			wantError(t, err, "--"+tc.option+": "+tc.want)
+
+			if tc.value == "" {
+				return // in the environment, the same as nothing
+			}
+			env := "REAP_" + strings.ToUpper(strings.ReplaceAll(tc.option, "-", "_"))
+			_, _, err = load(t, layers{env: map[string]string{env: tc.value}})
+			wantError(t, err, "--"+tc.option+" (from $"+env+"): "+tc.want)
+
+			var in layers
+			file("config.yaml")(&in, tc.option, tc.value)
+			_, dir, err := load(t, in)
+			wantError(t, err, "--"+tc.option+" (from "+dir+"/config.yaml:1): "+tc.want)
+		})
+	}
+}
+
+// A list put together from several files blames the one that holds the bad element.
+func TestBadElementNamesItsOwnFile(t *testing.T) {
+	_, dir, err := load(t, layers{files: map[string]string{
+		"config.yaml": "disable: [gc]", "config.yaml.d/1.yaml": "\ndisable+: [nope]", "config.yaml.d/2.yaml": "disable+: [namespace]",
+	}})
+	if prefix := "--disable (from " + dir + "/config.yaml.d/1.yaml:2): "; err == nil || !strings.HasPrefix(err.Error(), prefix) {
+		t.Errorf("got error %v, want one that begins with %s", err, prefix)
+	}
+}
+
+func TestGoodValues(t *testing.T) {
+	for _, arg := range []string{
+		"--bind-address=::", "--bind-address=0.0.0.0",
+		"--https-listen-port=65535",
+		"--tls-san=*.example.com", "--tls-san=2001:db8::1", "--tls-san=192.0.2.7",
+		"--datastore-endpoint=", "--datastore-endpoint=sqlite:///srv/state.db?_journal=WAL",
+		"--datastore-endpoint=https://etcd-1:2379,https://etcd-2:2379",
+		"--write-kubeconfig=", "--write-kubeconfig-mode=0",
+		"--disable=", "--disable=gc,controllers",
+		"--gc-ignore=events,events.events.k8s.io",
+		"--kube-apiserver-arg=feature-gates=A=true,B=false",
+	} {
+		s, _, err := load(t, layers{args: []string{arg}})
+		if err == nil {
+			err = s.Validate()
+		}
+		if err != nil {
+			t.Errorf("%s: %v", arg, err)
+		}
+	}
+}
+
+func TestValidateChecksWhatWasNotLoaded(t *testing.T) {
+	good := DefaultServer()
+	good.DataDir = "/srv/reap"
+	if err := good.Validate(); err != nil {
+		t.Fatalf("the defaults: %v", err)
+	}
+	for option, spoil := range map[string]func(*Server){
+		"data-dir":              func(s *Server) { s.DataDir = "relative" },
+		"bind-address":          func(s *Server) { s.BindAddress = "" },
+		"https-listen-port":     func(s *Server) { s.HTTPSListenPort = -1 },
+		"tls-san":               func(s *Server) { s.TLSSANs = []string{"good", "b/d"} },
+		"datastore-endpoint":    func(s *Server) { s.DatastoreEndpoint = secret },
+		"sqlite-synchronous":    func(s *Server) { s.SQLiteSynchronous = "" },
+		"write-kubeconfig":      func(s *Server) { s.WriteKubeconfig = "relative" },
+		"write-kubeconfig-mode": func(s *Server) { s.WriteKubeconfigMode = os.ModeDir },
+		"disable":               func(s *Server) { s.Disable = []string{"x"} },
+		"kube-apiserver-arg":    func(s *Server) { s.KubeAPIServerArgs = []string{"x"} },
+		"gc-workers":            func(s *Server) { s.GC.Workers = -1 },
+		"gc-ignore":             func(s *Server) { s.GC.Ignore = []string{""} },
+		"log-level":             func(s *Server) { s.Log.Level = "" },
+		"log-format":            func(s *Server) { s.Log.Format = "" },
+	} {
+		bad := good
+		spoil(&bad)
+		err := bad.Validate()
+		if err == nil || !strings.HasPrefix(err.Error(), "--"+option+": ") || strings.Contains(err.Error(), secret) {
+			t.Errorf("spoilt %s: got error %v", option, err)
+		}
+	}
+}
+
+// Validating comes before anything is done: it must not make the directories that it hears of.
+func TestLoadingChangesNothing(t *testing.T) {
+	dir := t.TempDir()
+	s, _, err := load(t, layers{args: []string{"--data-dir", dir + "/data", "--write-kubeconfig", dir + "/k/config"}})
+	if err = errors.Join(err, s.Validate()); err != nil {
+		t.Fatal(err)
+	}
+	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 0 {
+		t.Errorf("the directory holds %v (%v), want nothing", entries, err)
+	}
+}

@@ -1,0 +1,42 @@
+package datastore
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+)
+
+// maxSocketPath is the longest path that fits sockaddr_un.sun_path with its
+// final zero byte (unix(7)).
+const maxSocketPath = 107
+
+// socket is where kine listens: inside the data directory, which only its owner
+// may enter.
+type socket struct {
+	path string
+	// dir is open while the path goes through it; nil otherwise.
+	dir *os.File
+}
+
+// newSocket finds a path that fits the limit, however deep the data directory
+// is: a long one is reached through an open descriptor of the directory.
+func newSocket(dir string) (*socket, error) {
+	const name = "kine.sock"
+	if path := filepath.Join(dir, name); len(path) <= maxSocketPath {
+		return &socket{path: path}, nil
+	}
+	d, err := os.Open(dir)
+	if err != nil {
+		return nil, fmt.Errorf("opening the data directory: %w", err)
+	}
+	return &socket{path: fmt.Sprintf("/proc/self/fd/%d/%s", d.Fd(), name), dir: d}, nil
+}
+
+func (s *socket) listener() string { return "unix://" + s.path }
+
+func (s *socket) close() {
+	_ = os.Remove(s.path) // gone already after an orderly stop
+	if s.dir != nil {
+		_ = s.dir.Close() // only read, nothing can be lost
+	}
+}

@@ -1,0 +1,178 @@
+package gc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/sirupsen/logrus"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/reap-dev/reap/pkg/gc/act"
+	"github.com/reap-dev/reap/pkg/gc/decide"
+	"github.com/reap-dev/reap/pkg/gc/graph"
+)
+
+// maxRounds bounds how often one attempt decides again because the object
+// changed under its hands. Each round costs a read and a write at the most.
+const maxRounds = 8
+
+var errKeepsChanging = errors.New("the object changes faster than it can be decided about")
+
+// attempt is one go at one object.
+type attempt struct {
+	c    *Collector
+	view graph.View
+	// live is the object as this attempt has read it; nil while the graph's record
+	// is good enough.
+	live *act.Object
+	// proved is what this attempt has verified. The graph keeps it too, for as long
+	// as it knows of the reference; a live read can show one that it does not know.
+	proved map[ownerPlace]graph.Fact
+}
+
+type ownerPlace struct {
+	uid types.UID
+	at  graph.Coordinates
+}
+
+// attemptToDelete decides about an object and does what was decided, until there
+// is nothing left to do. again is when to come back without being asked; zero for
+// never. An error keeps the object.
+func (c *Collector) attemptToDelete(ctx context.Context, k graph.Key) (again time.Time, err error) {
+	v, ok := c.graph.View(k)
+	if !ok {
+		return time.Time{}, nil // gone already
+	}
+	if v.Resource == nil {
+		return time.Time{}, nil // no longer served; its monitor is about to end
+	}
+	a := &attempt{c: c, view: v, proved: map[ownerPlace]graph.Fact{}}
+	for range maxRounds {
+		d := decide.Decide(&a.view, c.now())
+		var done bool
+		switch d.Action {
+		case decide.Nothing:
+			done = true
+		case decide.Verify:
+			err = a.verify(ctx, d.Verify)
+		case decide.Delete:
+			done, err = a.delete(ctx, d)
+		case decide.Drop:
+			done, err = a.drop(ctx, d)
+		}
+		if err != nil {
+			return time.Time{}, err
+		}
+		if done {
+			countDecision(d.Reason)
+			return d.Again, nil
+		}
+	}
+	return time.Time{}, errKeepsChanging
+}
+
+// gvr is where the object's own resource is reached.
+func (a *attempt) gvr() schema.GroupVersionResource { return a.view.Resource.Preferred() }
+
+// verify reads owners live and looks at the object again in that light. Attempts
+// that ask the same at the same moment share one read.
+func (a *attempt) verify(ctx context.Context, owners []graph.OwnerView) error {
+	for _, o := range owners {
+		key := fmt.Sprintf("%s/%s/%s", o.Reference.UID, o.Reference.APIVersion, o.At)
+		f, err, _ := a.c.verify.Do(key, func() (any, error) {
+			return a.c.actor.Verify(ctx, o, a.c.now())
+		})
+		if err != nil {
+			return err
+		}
+		fact := f.(graph.Fact)
+		a.proved[ownerPlace{o.Reference.UID, o.At}] = fact
+		a.c.graph.Learn(o.Reference.UID, o.At, fact)
+	}
+	return a.look()
+}
+
+// look renews the view: of the object as the graph has it, or as it was read.
+func (a *attempt) look() error {
+	if a.live != nil {
+		a.view = a.c.graph.ViewOf(a.view.Key.Resource, a.live.Record())
+	} else if v, ok := a.c.graph.View(a.view.Key); ok {
+		a.view = v
+	}
+	if a.view.Resource == nil {
+		return errors.New("the object's resource is no longer served")
+	}
+	for i := range a.view.Owners {
+		o := &a.view.Owners[i]
+		if f, ok := a.proved[ownerPlace{o.Reference.UID, o.At}]; ok && o.Fact.State == graph.Unproved {
+			o.Fact = f
+		}
+	}
+	return nil
+}
+
+// read reads the object live, so that the next decision is about what is really
+// there. gone is true if it does not exist any more.
+func (a *attempt) read(ctx context.Context) (gone bool, err error) {
+	live, outcome, err := a.c.actor.Read(ctx, a.gvr(), a.view.Record.Namespace, a.view.Record.Name)
+	switch {
+	case err != nil:
+		return false, err
+	case outcome == act.Gone || live.Metadata.UID != a.view.Key.UID:
+		return true, nil
+	}
+	a.live = live
+	return false, a.look()
+}
+
+// delete deletes the object. An aggregated server may ignore preconditions, so
+// there the object is read first. done is false if it has to be decided again.
+func (a *attempt) delete(ctx context.Context, d decide.Decision) (done bool, err error) {
+	if a.view.Resource.Aggregated && a.live == nil {
+		return a.read(ctx)
+	}
+	outcome, err := a.c.actor.Delete(ctx, a.gvr(), a.view.Record, d.Policy)
+	switch {
+	case err != nil:
+		return false, err
+	case outcome == act.Changed:
+		return a.read(ctx)
+	case outcome == act.Done:
+		countCollected(a.view.Key.Resource, d.Policy)
+		a.log(d).WithField("policy", string(d.Policy)).Debug("deleted an object that nothing owns")
+	}
+	return true, nil
+}
+
+// drop removes references from the object, from a live read and no other.
+func (a *attempt) drop(ctx context.Context, d decide.Decision) (done bool, err error) {
+	if a.live == nil {
+		return a.read(ctx)
+	}
+	outcome, err := a.c.actor.DropReferences(ctx, a.live, d.Drop)
+	switch {
+	case err != nil:
+		return false, err
+	case outcome == act.Changed:
+		return a.read(ctx)
+	case outcome == act.Done:
+		a.log(d).WithField("references", len(d.Drop)).Debug("dropped references to owners that do not exist")
+	}
+	return true, nil
+}
+
+func (a *attempt) log(d decide.Decision) *logrus.Entry {
+	object := a.view.Record.Name
+	if a.view.Record.Namespace != "" {
+		object = a.view.Record.Namespace + "/" + object
+	}
+	return a.c.log.WithFields(logrus.Fields{
+		"resource": a.view.Key.Resource.String(),
+		"object":   object,
+		"uid":      string(a.view.Key.UID),
+		"reason":   string(d.Reason),
+	})
+}

@@ -1,0 +1,98 @@
+package graph
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Record is the part of an object that the collector needs. The informer store
+// and the graph share one Record, so it is immutable once it has been handed to
+// either of them.
+type Record struct {
+	Namespace       string
+	Name            string
+	UID             types.UID
+	ResourceVersion string
+	References      []Reference
+	// Deleting is true once the object has a deletionTimestamp.
+	Deleting bool
+	// Foreground and Orphan say which of the two garbage collection finalizers
+	// the object carries. No other finalizer is kept: finalizers are edited from
+	// a live read only.
+	Foreground bool
+	Orphan     bool
+}
+
+// WaitingForDependents is true while the object is in foreground deletion: it is
+// marked and stays until its blocking dependents are gone.
+func (r *Record) WaitingForDependents() bool { return r.Deleting && r.Foreground }
+
+// Reference is one ownerReference. It is comparable, and equal to another exactly
+// when the API server would hold the two for the same entry.
+type Reference struct {
+	APIVersion         string
+	Kind               string
+	Name               string
+	UID                types.UID
+	Controller         Flag
+	BlockOwnerDeletion Flag
+}
+
+// Flag is an optional boolean that can be compared.
+type Flag uint8
+
+// The values of a Flag.
+const (
+	Unset Flag = iota
+	False
+	True
+)
+
+func flagOf(b *bool) Flag {
+	switch {
+	case b == nil:
+		return Unset
+	case *b:
+		return True
+	default:
+		return False
+	}
+}
+
+// ReferenceOf returns the comparable form of an ownerReference.
+func ReferenceOf(r metav1.OwnerReference) Reference {
+	return Reference{
+		APIVersion:         r.APIVersion,
+		Kind:               r.Kind,
+		Name:               r.Name,
+		UID:                r.UID,
+		Controller:         flagOf(r.Controller),
+		BlockOwnerDeletion: flagOf(r.BlockOwnerDeletion),
+	}
+}
+
+// RecordOf cuts an object's metadata down to its Record.
+func RecordOf(o metav1.Object) *Record {
+	r := &Record{
+		Namespace:       o.GetNamespace(),
+		Name:            o.GetName(),
+		UID:             o.GetUID(),
+		ResourceVersion: o.GetResourceVersion(),
+		Deleting:        o.GetDeletionTimestamp() != nil,
+	}
+	if refs := o.GetOwnerReferences(); len(refs) > 0 {
+		r.References = make([]Reference, len(refs))
+		for i := range refs {
+			r.References[i] = ReferenceOf(refs[i])
+		}
+	}
+	for _, f := range o.GetFinalizers() {
+		switch f {
+		case metav1.FinalizerDeleteDependents:
+			r.Foreground = true
+		case metav1.FinalizerOrphanDependents:
+			r.Orphan = true
+		}
+	}
+	return r
+}

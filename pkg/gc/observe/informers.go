@@ -1,0 +1,71 @@
+package observe
+
+import (
+	"context"
+	"fmt"
+	"unique"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/reap-dev/reap/pkg/gc/graph"
+)
+
+// factory makes the informers that the collector shares: one for each resource
+// and version. client-go's metadata informer factory is not used because it never
+// forgets a resource, keeps whole metadata and indexes every object by namespace.
+type factory struct {
+	client metadata.Interface
+}
+
+// informer returns a new informer, not started, over the metadata of a resource's
+// objects, each cut down to its graph.Record before it is stored.
+func (f *factory) informer(gvr schema.GroupVersionResource) (cache.SharedIndexInformer, error) {
+	objects := f.client.Resource(gvr)
+	lw := listWatch{&cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+			return objects.List(ctx, o)
+		},
+		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+			return objects.Watch(ctx, o)
+		},
+	}}
+	informer := cache.NewSharedIndexInformerWithOptions(lw, &metav1.PartialObjectMetadata{}, cache.SharedIndexInformerOptions{
+		ObjectDescription: gvr.String(),
+	})
+	if err := informer.SetTransform(toRecord); err != nil {
+		return nil, fmt.Errorf("setting up the informer of %s: %w", gvr.GroupResource(), err)
+	}
+	return informer, nil
+}
+
+// listWatch lists in pages. A streamed list needs the API server's watch cache,
+// which a small server does without.
+type listWatch struct{ *cache.ListWatch }
+
+// IsWatchListSemanticsUnSupported is what client-go's reflector asks for.
+func (listWatch) IsWatchListSemanticsUnSupported() bool { return true }
+
+// toRecord is the informers' transform. It may see its own output again.
+func toRecord(obj any) (any, error) {
+	switch o := obj.(type) {
+	case *graph.Record:
+		return o, nil
+	case metav1.Object:
+		r := graph.RecordOf(o)
+		// Few values fill these fields in thousands of objects.
+		r.Namespace = intern(r.Namespace)
+		for i := range r.References {
+			r.References[i].APIVersion = intern(r.References[i].APIVersion)
+			r.References[i].Kind = intern(r.References[i].Kind)
+		}
+		return r, nil
+	}
+	return nil, fmt.Errorf("an informer showed a %T, which has no metadata", obj)
+}
+
+func intern(s string) string { return unique.Make(s).Value() }

@@ -1,0 +1,250 @@
+// Package observe finds out what the API server serves, watches it, and tells
+// the graph.
+//
+//	discovery ─▶ Catalog ─▶ monitors (one shared informer a resource) ─▶ graph
+//	    ▲                        │
+//	    └── CRDs and APIServices change
+//
+// A resource that cannot be listed never stops the others. A resource that is no
+// longer served leaves no goroutine and no retry behind.
+package observe
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/sirupsen/logrus"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/rest"
+
+	"github.com/reap-dev/reap/pkg/gc/graph"
+)
+
+// pollEvery is how often discovery is asked though nothing seems to have changed:
+// an aggregated server may change what it serves without telling.
+const pollEvery = 30 * time.Second
+
+// afterChange are the delays after which discovery is asked again when a CRD or
+// an APIService has changed: discovery lags behind them.
+var afterChange = []time.Duration{0, 100 * time.Millisecond, 300 * time.Millisecond, time.Second, 3 * time.Second}
+
+// changesDiscovery are the resources whose objects decide what is served.
+var changesDiscovery = []schema.GroupResource{
+	{Group: "apiextensions.k8s.io", Resource: "customresourcedefinitions"},
+	{Group: "apiregistration.k8s.io", Resource: "apiservices"},
+}
+
+// Options says what to observe.
+type Options struct {
+	Config *rest.Config
+	Graph  *graph.Graph
+	// Consider is called with objects that there is a reason to look at. It must
+	// not block.
+	Consider func([]graph.Key)
+	// Ignore names resources that are not watched, besides events.
+	Ignore []schema.GroupResource
+	Log    *logrus.Entry
+}
+
+// Observer keeps the graph in step with the API server.
+type Observer struct {
+	graph     *graph.Graph
+	config    *rest.Config
+	informers *factory
+	consider  func([]graph.Key)
+	ignore    []schema.GroupResource
+	log       *logrus.Entry
+	changed   chan struct{} // holds one wish to ask discovery again
+
+	// mu protects what follows.
+	mu         sync.Mutex
+	discovered bool
+	failed     []string // groups that discovery failed for
+	monitors   map[schema.GroupResource]*monitor
+	draining   map[schema.GroupResource]*monitor
+	ending     sync.WaitGroup // monitors that end
+}
+
+// New returns an Observer; Run starts it.
+func New(o Options) (*Observer, error) {
+	client, err := metadata.NewForConfig(metadata.ConfigFor(o.Config))
+	if err != nil {
+		return nil, err
+	}
+	return &Observer{
+		graph:     o.Graph,
+		config:    o.Config,
+		informers: &factory{client: client},
+		consider:  o.Consider,
+		ignore:    slices.Concat(alwaysIgnored, o.Ignore),
+		log:       o.Log,
+		changed:   make(chan struct{}, 1),
+		monitors:  make(map[schema.GroupResource]*monitor),
+		draining:  make(map[schema.GroupResource]*monitor),
+	}, nil
+}
+
+// Run observes until ctx ends, and returns when every goroutine has.
+func (o *Observer) Run(ctx context.Context) error {
+	config := rest.CopyConfig(o.config)
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return &boundTransport{ctx: ctx, next: next} })
+	d, err := discovery.NewDiscoveryClientForConfig(config)
+	if err != nil {
+		return err
+	}
+	defer o.stopAll()
+	delays := afterChange
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-o.changed:
+			delays = afterChange
+		case <-timer.C:
+			o.resync(ctx, d)
+			if len(delays) > 0 {
+				delays = delays[1:]
+			}
+		}
+		if len(delays) > 0 {
+			timer.Reset(delays[0])
+		} else {
+			timer.Reset(pollEvery)
+		}
+	}
+}
+
+// noticed is called for every event: some change what is served.
+func (o *Observer) noticed(gr schema.GroupResource) {
+	if !slices.Contains(changesDiscovery, gr) {
+		return
+	}
+	select {
+	case o.changed <- struct{}{}:
+	default: // the wish is there already
+	}
+}
+
+// resync asks discovery and starts and stops monitors accordingly.
+func (o *Observer) resync(ctx context.Context, d discovery.DiscoveryInterface) {
+	catalog, failed, err := discover(ctx, d, o.ignore, o.graph.Catalog())
+	if err != nil {
+		if ctx.Err() == nil {
+			o.log.WithError(err).Warn("cannot discover what the API server serves; going on with what is known")
+		}
+		return
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if len(failed) > 0 && !slices.Equal(failed, o.failed) {
+		o.log.WithField("groups", failed).Warn("some API groups cannot be discovered; what was known of them stays")
+	}
+	o.failed = failed
+	o.discovered = true
+	if !catalog.Equal(o.graph.Catalog()) {
+		o.consider(o.graph.SetCatalog(catalog))
+	}
+	for _, r := range catalog.Resources() {
+		if r.Monitored {
+			o.ensureMonitor(ctx, r)
+		}
+	}
+	for gr, m := range o.monitors {
+		if r := catalog.Resource(gr); r == nil || !r.Monitored {
+			o.retire(ctx, gr, m)
+		}
+	}
+}
+
+// ensureMonitor starts a monitor unless there is one at the right version. One
+// that replaces another is started first; its list takes over the nodes.
+func (o *Observer) ensureMonitor(ctx context.Context, r *graph.Resource) {
+	gr := r.GroupResource()
+	if o.draining[gr] != nil {
+		return // it will be asked for again when the old one has ended
+	}
+	old := o.monitors[gr]
+	if old != nil && old.gvr == r.Preferred() {
+		return
+	}
+	m, err := o.startMonitor(ctx, r)
+	if err != nil {
+		o.log.WithField("resource", gr.String()).WithError(err).Error("cannot start a monitor")
+		return
+	}
+	o.monitors[gr] = m
+	if old != nil {
+		o.ending.Go(old.stop)
+	}
+}
+
+// retire stops the monitor of a resource that is no longer served, once its
+// events have drained, and takes what is left of it out of the graph.
+func (o *Observer) retire(ctx context.Context, gr schema.GroupResource, m *monitor) {
+	delete(o.monitors, gr)
+	o.draining[gr] = m
+	o.ending.Go(func() {
+		m.drain(ctx, o.graph)
+		m.stop()
+		if ctx.Err() == nil {
+			o.consider(o.graph.RemoveResource(gr))
+		}
+		o.mu.Lock()
+		delete(o.draining, gr)
+		o.mu.Unlock()
+		select {
+		case o.changed <- struct{}{}:
+		default:
+		}
+	})
+}
+
+// stopAll ends every monitor and waits for them.
+func (o *Observer) stopAll() {
+	o.mu.Lock()
+	for _, m := range o.monitors {
+		o.ending.Go(m.stop)
+	}
+	o.mu.Unlock()
+	o.ending.Wait()
+}
+
+// Monitors counts monitors by state.
+type Monitors struct {
+	Synced, Syncing, Failing, Draining int
+}
+
+// Monitors returns the current counts. A monitor that has synced and lost its
+// watch counts as failing.
+func (o *Observer) Monitors() Monitors {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	c := Monitors{Draining: len(o.draining)}
+	for _, m := range o.monitors {
+		switch {
+		case m.failing() != nil:
+			c.Failing++
+		case m.synced():
+			c.Synced++
+		default:
+			c.Syncing++
+		}
+	}
+	return c
+}
+
+// Settled is true once discovery has answered and no monitor is still reading
+// its first list; one that cannot does not count.
+func (o *Observer) Settled() bool {
+	o.mu.Lock()
+	discovered := o.discovered
+	o.mu.Unlock()
+	return discovered && o.Monitors().Syncing == 0
+}

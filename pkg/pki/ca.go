@@ -1,0 +1,109 @@
+package pki
+
+import (
+	"crypto"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+
+	certutil "k8s.io/client-go/util/cert"
+)
+
+// authority is a CA that can sign. Immutable.
+type authority struct {
+	certFile string
+	cert     *x509.Certificate
+	key      crypto.Signer
+}
+
+// ensureAuthority loads the CA called name, or makes it if there is no trace of
+// it. Clients in the field trust a CA by its certificate, so one that is damaged
+// or that has lost its key is an error, never a reason for another.
+func ensureAuthority(dir, name string) (authority, error) {
+	pairFile := filepath.Join(dir, name+".pem")
+	certFile := filepath.Join(dir, name+".crt")
+
+	pair, err := readPrivate(pairFile)
+	if errors.Is(err, fs.ErrNotExist) {
+		if _, err := os.Lstat(certFile); err == nil {
+			return authority{}, fmt.Errorf("loading CA: %s, which holds the key of %s, is missing: restore it from a backup, or remove %[2]s to start a new CA that every client must be given", pairFile, certFile)
+		}
+		if pair, err = newAuthority(name); err != nil {
+			return authority{}, fmt.Errorf("making CA %s: %w", pairFile, err)
+		}
+		err = writeAtomic(pairFile, pair, 0o600)
+	}
+	if err != nil {
+		return authority{}, err
+	}
+
+	ca, err := parseAuthority(pair)
+	if err != nil {
+		return authority{}, fmt.Errorf("loading CA %s: %w: restore it from a backup, or remove it and %s to start a new CA that every client must be given", pairFile, err, certFile)
+	}
+	ca.certFile = certFile
+	return ca, publish(ca, pairFile)
+}
+
+// publish writes the CA's certificate where clients and kube-apiserver find it,
+// or checks that it is there.
+func publish(ca authority, pairFile string) error {
+	published, err := os.ReadFile(ca.certFile)
+	if errors.Is(err, fs.ErrNotExist) {
+		return writeAtomic(ca.certFile, encodeCert(ca.cert.Raw), 0o644)
+	}
+	if err != nil {
+		return fmt.Errorf("reading CA certificate: %w: make %s a file that the user that runs reap can read", err, ca.certFile)
+	}
+	trusted, err := certutil.ParseCertsPEM(published)
+	if err != nil || !slices.ContainsFunc(trusted, ca.cert.Equal) {
+		return fmt.Errorf("loading CA: %s does not hold the certificate of %s: restore both from one backup, or remove %[1]s if %[2]s is the CA that clients trust", ca.certFile, pairFile)
+	}
+	return nil
+}
+
+// parseAuthority does not look at the CA's dates: a clock that is wrong must not
+// keep a device from starting, and if it is right, clients say that the CA is over.
+func parseAuthority(pair []byte) (authority, error) {
+	parsed, err := tls.X509KeyPair(pair, pair)
+	if err != nil {
+		return authority{}, err
+	}
+	key, ok := parsed.PrivateKey.(crypto.Signer)
+	// Else nothing that it signs would ever verify, and leaves be made at each start.
+	usage := parsed.Leaf.KeyUsage
+	if !ok || !parsed.Leaf.IsCA || usage != 0 && usage&x509.KeyUsageCertSign == 0 {
+		return authority{}, errors.New("its certificate may not sign others")
+	}
+	return authority{cert: parsed.Leaf, key: key}, nil
+}
+
+// newAuthority returns the key and the certificate of a new CA as PEM. Its
+// subject carries no date or number: both would come from a clock that can be wrong.
+func newAuthority(name string) ([]byte, error) {
+	key, keyPEM, err := newKey()
+	if err != nil {
+		return nil, err
+	}
+	template := &x509.Certificate{
+		Subject:               pkix.Name{CommonName: "reap-" + name},
+		NotBefore:             firstInstant,
+		NotAfter:              noEnd,
+		IsCA:                  true,
+		BasicConstraintsValid: true,
+		MaxPathLenZero:        true, // signs leaves alone
+		KeyUsage:              x509.KeyUsageCertSign,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		return nil, err
+	}
+	return append(keyPEM, encodeCert(der)...), nil
+}

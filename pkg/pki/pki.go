@@ -1,0 +1,144 @@
+package pki
+
+import (
+	"crypto/x509"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// FrontProxyName is the common name of the aggregator's client certificate, the
+// only one to give kube-apiserver as --requestheader-allowed-names.
+const FrontProxyName = "system:front-proxy"
+
+// Options says what the certificates must cover.
+type Options struct {
+	// Hosts are the DNS names and IP addresses of the serving certificate, beyond
+	// the built-in ones: localhost, 127.0.0.1, ::1, the names of the kubernetes
+	// Service and this machine's host name. The Service's IP is for the caller to
+	// add, who knows it.
+	Hosts []string
+	// Now is the clock; nil means time.Now. It decides about the ends of leaves and
+	// nothing else: CAs do not depend on a clock.
+	Now func() time.Time
+}
+
+// Files names what Ensure left on disk. All paths are absolute.
+type Files struct {
+	ServerCA, ClientCA, FrontProxyCA string // CA certificates, without keys
+	ServingCert, ServingKey          string
+	AdminCert, AdminKey              string // CN=reap-admin, O=system:masters
+	FrontProxyCert, FrontProxyKey    string // CN=FrontProxyName
+	// ServiceAccountKey is a private key. kube-apiserver takes it both as
+	// --service-account-key-file and as --service-account-signing-key-file.
+	ServiceAccountKey string
+}
+
+// Ensure makes what is missing in dir, renews leaves that are near their end or
+// no longer fit, tightens permissions that are too loose, and leaves the rest
+// byte for byte as it is.
+//
+// An error names a path and what to do about it. It leaves a state from which
+// the next call goes on.
+func Ensure(dir string, o Options) (Files, error) {
+	abs, err := filepath.Abs(dir)
+	if err != nil {
+		return Files{}, fmt.Errorf("resolving PKI directory %s: %w: give an absolute path", dir, err)
+	}
+	dir = abs
+	// First, since what is wrong here was typed by the user.
+	dnsNames, ips, err := subjectAltNames(o.Hosts)
+	if err != nil {
+		return Files{}, err
+	}
+	if err := ensurePrivateDir(dir); err != nil {
+		return Files{}, err
+	}
+	now := time.Now()
+	if o.Now != nil {
+		now = o.Now()
+	}
+
+	// The authorities come first: the leaves are judged by them.
+	server, err := ensureAuthority(dir, "server-ca")
+	if err != nil {
+		return Files{}, err
+	}
+	client, err := ensureAuthority(dir, "client-ca")
+	if err != nil {
+		return Files{}, err
+	}
+	// Not the client CA: who holds a certificate of this one may claim to be
+	// anybody, by request header.
+	frontProxy, err := ensureAuthority(dir, "front-proxy-ca")
+	if err != nil {
+		return Files{}, err
+	}
+
+	serving := leaf{
+		certFile:   filepath.Join(dir, "serving.crt"),
+		keyFile:    filepath.Join(dir, "serving.key"),
+		commonName: "kube-apiserver",
+		usage:      x509.ExtKeyUsageServerAuth,
+		dnsNames:   dnsNames,
+		ips:        ips,
+	}
+	admin := leaf{
+		certFile:     filepath.Join(dir, "admin.crt"),
+		keyFile:      filepath.Join(dir, "admin.key"),
+		commonName:   adminName,
+		organization: []string{"system:masters"},
+		usage:        x509.ExtKeyUsageClientAuth,
+	}
+	proxy := leaf{
+		certFile:   filepath.Join(dir, "front-proxy.crt"),
+		keyFile:    filepath.Join(dir, "front-proxy.key"),
+		commonName: FrontProxyName,
+		usage:      x509.ExtKeyUsageClientAuth,
+	}
+	if err := serving.ensure(server, now); err != nil {
+		return Files{}, err
+	}
+	if err := admin.ensure(client, now); err != nil {
+		return Files{}, err
+	}
+	if err := proxy.ensure(frontProxy, now); err != nil {
+		return Files{}, err
+	}
+
+	serviceAccountKey := filepath.Join(dir, "service-account.key")
+	if err := ensureServiceAccountKey(serviceAccountKey); err != nil {
+		return Files{}, err
+	}
+	return Files{
+		ServerCA:          server.certFile,
+		ClientCA:          client.certFile,
+		FrontProxyCA:      frontProxy.certFile,
+		ServingCert:       serving.certFile,
+		ServingKey:        serving.keyFile,
+		AdminCert:         admin.certFile,
+		AdminKey:          admin.keyFile,
+		FrontProxyCert:    proxy.certFile,
+		FrontProxyKey:     proxy.keyFile,
+		ServiceAccountKey: serviceAccountKey,
+	}, nil
+}
+
+// ensurePrivateDir makes dir for its owner alone.
+func ensurePrivateDir(dir string) error {
+	if err := makeDir(dir); err != nil {
+		return fmt.Errorf("making PKI directory %s: %w: choose another data directory, or make its parent writable", dir, err)
+	}
+	info, err := os.Stat(dir)
+	if err != nil {
+		return fmt.Errorf("checking PKI directory %s: %w: make it accessible to the user that runs reap", dir, err)
+	}
+	if info.Mode().Perm()&0o077 == 0 {
+		return nil
+	}
+	if err := os.Chmod(dir, 0o700); err != nil {
+		return fmt.Errorf("making PKI directory %s private: %w: give it to the user that runs reap, mode 0700", dir, err)
+	}
+	return nil
+}

@@ -1,0 +1,180 @@
+// Package server is the composition root of `reap server`: it knows what starts
+// when, what stops when, and what happens when a part fails. The parts do not
+// know each other.
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"github.com/sirupsen/logrus"
+	"k8s.io/component-base/metrics/legacyregistry"
+
+	"github.com/reap-dev/reap/pkg/apiserver"
+	"github.com/reap-dev/reap/pkg/config"
+	"github.com/reap-dev/reap/pkg/datastore"
+)
+
+const (
+	// datastoreTimeout bounds how long a start waits for a database.
+	datastoreTimeout = 60 * time.Second
+	// apiserverTimeout bounds how long a start waits for the API server.
+	apiserverTimeout = 3 * time.Minute
+	// stopTimeout bounds the end of the API server: a request may wait for a
+	// webhook that never answers.
+	stopTimeout = 5 * time.Second
+)
+
+// Run runs the control plane until ctx ends or a part fails, and returns when
+// every part has stopped: nil if it was asked to end, else the first failure.
+//
+// Parts start in the order of this function, because each needs the ones before
+// it, and stop in reverse, because each may still write to them:
+//
+//	data directory and its lock   nothing may run on another server's data
+//	port                          a taken one is found out before anything is written
+//	datastore                     outlasts the API server, whose last writes it takes
+//	certificates                  the API server reads them
+//	API server
+//	controllers and collector     clients of the API server
+//	ready                         says so only when all of that runs
+func Run(ctx context.Context, cfg config.Server) error {
+	s := &server{cfg: cfg, began: time.Now(), notify: takeNotifySocket()}
+	err := s.run(ctx)
+	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
+		return nil // asked to end before it was ready
+	}
+	return err
+}
+
+// server is one run of the control plane.
+type server struct {
+	cfg    config.Server
+	began  time.Time
+	notify notifier
+}
+
+func (s *server) run(ctx context.Context) (err error) {
+	dir, err := openDataDir(s.cfg.DataDir)
+	if err != nil {
+		return err
+	}
+	defer dir.close()
+
+	listener, err := listen(s.cfg.BindAddress, s.cfg.HTTPSListenPort)
+	if err != nil {
+		return err
+	}
+	store, err := datastore.Start(ctx, datastore.Options{
+		Dir:          s.cfg.DataDir,
+		Endpoint:     s.cfg.DatastoreEndpoint,
+		Synchronous:  s.cfg.SQLiteSynchronous,
+		Metrics:      legacyregistry.Registerer(),
+		StartTimeout: datastoreTimeout,
+	})
+	if err != nil {
+		return errors.Join(err, listener.Close())
+	}
+	defer store.Stop()
+
+	access, err := s.ensureAccess(listener.Addr())
+	if err != nil {
+		return errors.Join(err, listener.Close())
+	}
+
+	startCtx, started := context.WithTimeoutCause(ctx, apiserverTimeout, fmt.Errorf("not ready within %s", apiserverTimeout))
+	defer started()
+	api, err := apiserver.Start(startCtx, apiserver.Options{
+		Listener:              listener,
+		PKI:                   access.files,
+		EtcdEndpoints:         store.Endpoints,
+		EtcdCAFile:            store.CAFile,
+		EtcdCertFile:          store.CertFile,
+		EtcdKeyFile:           store.KeyFile,
+		Shared:                s.cfg.SharedDatastore(),
+		ServiceClusterIPRange: serviceRange,
+		Args:                  s.cfg.KubeAPIServerArgs,
+	})
+	if err != nil {
+		return err
+	}
+	defer func() {
+		stopCtx, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), stopTimeout, fmt.Errorf("still busy after %s", stopTimeout))
+		defer cancel()
+		if stopErr := api.Stop(stopCtx); stopErr != nil {
+			logrus.WithError(stopErr).Warn("the API server did not end in order")
+		}
+	}()
+	return s.serve(ctx, dir, api, access)
+}
+
+// serve runs what needs the API server, says that all is ready, and waits for the
+// end: ctx, or a part that fails.
+func (s *server) serve(ctx context.Context, dir *dataDir, api *apiserver.Server, access *access) error {
+	ctx, fail := context.WithCancelCause(ctx)
+	defer fail(nil)
+	var parts sync.WaitGroup
+	defer parts.Wait()
+	defer fail(nil) // before the wait: parts end with ctx
+
+	parts.Go(func() { access.keep(ctx) })
+	parts.Go(func() {
+		select {
+		case <-api.Done():
+			fail(failure("the API server", api.Err()))
+		case <-ctx.Done():
+		}
+	})
+	running := make(chan struct{})
+	parts.Go(func() {
+		w := &workload{cfg: s.cfg, api: api, rootCA: access.rootCA, running: running}
+		if err := w.run(ctx); err != nil {
+			fail(err)
+		}
+	})
+	select {
+	case <-running:
+		if err := s.announce(dir, access); err != nil {
+			fail(err)
+		}
+		defer dir.notReady()
+	case <-ctx.Done():
+	}
+	<-ctx.Done()
+	s.notify.send("STOPPING=1")
+	logrus.Info("reap is stopping")
+	if err := context.Cause(ctx); !errors.Is(err, context.Canceled) {
+		return err
+	}
+	return nil
+}
+
+// announce says that the server is ready, and where.
+func (s *server) announce(dir *dataDir, access *access) error {
+	// What the start allocated is not needed again; an idle device would keep it
+	// resident for a long time.
+	debug.FreeOSMemory()
+	if err := dir.ready(ready{URL: access.url, Kubeconfig: access.kubeconfig, PID: os.Getpid(), Version: s.cfg.Version}); err != nil {
+		return err
+	}
+	logrus.WithFields(logrus.Fields{
+		"url":        access.url,
+		"kubeconfig": access.kubeconfig,
+		"took":       time.Since(s.began).Round(time.Millisecond).String(),
+	}).Info("reap is ready")
+	s.notify.send("READY=1")
+	return nil
+}
+
+// failure describes a part that ended though nobody asked it to.
+func failure(part string, err error) error {
+	if err == nil {
+		return fmt.Errorf("%s ended unexpectedly", part)
+	}
+	return fmt.Errorf("%s failed: %w", part, err)
+}

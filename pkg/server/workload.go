@@ -1,0 +1,97 @@
+package server
+
+import (
+	"context"
+	"sync"
+
+	"github.com/sirupsen/logrus"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
+
+	"github.com/reap-dev/reap/pkg/apiserver"
+	"github.com/reap-dev/reap/pkg/config"
+	"github.com/reap-dev/reap/pkg/controllers"
+	"github.com/reap-dev/reap/pkg/gc"
+)
+
+// workload is what this server does as a client of its own API server: the
+// controllers and the collector. Of several servers on one datastore only the
+// leader does it.
+type workload struct {
+	cfg    config.Server
+	api    *apiserver.Server
+	rootCA []byte
+	// running is closed once the collector runs, or this server waits to lead.
+	running chan struct{}
+	once    sync.Once
+}
+
+// run works until ctx ends, and returns when all goroutines have ended. An error
+// means that a part could not go on.
+func (w *workload) run(ctx context.Context) error {
+	if !w.collects() {
+		logrus.Warn("no collector runs (--disable=gc): what loses its owner stays, and foreground and orphan deletions wait for a collector")
+	}
+	if !w.cfg.SharedDatastore() {
+		return w.lead(ctx, func(c *rest.Config) *rest.Config { return c })
+	}
+	w.isRunning()
+	return elect(ctx, w.api.ServiceAccountConfig("leader-election-controller"), w.lead)
+}
+
+func (w *workload) collects() bool { return !w.cfg.Disabled("gc") }
+
+func (w *workload) isRunning() { w.once.Do(func() { close(w.running) }) }
+
+// lead runs the controllers and the collector until ctx ends or one of them
+// fails. Every client configuration goes through fence.
+func (w *workload) lead(ctx context.Context, fence func(*rest.Config) *rest.Config) error {
+	ctx, fail := context.WithCancelCause(ctx)
+	defer fail(nil)
+	var parts sync.WaitGroup
+	var once sync.Once
+	var first error
+	part := func(name string, run func(context.Context) error) {
+		parts.Go(func() {
+			if err := run(ctx); err != nil {
+				once.Do(func() { first = failure(name, err) })
+				fail(err)
+			}
+		})
+	}
+	part("a controller", func(ctx context.Context) error {
+		return controllers.Run(ctx, controllers.Options{
+			ConfigFor:      func(sa string) *rest.Config { return fence(w.api.ServiceAccountConfig(sa)) },
+			InformerConfig: w.api.ControllerManagerConfig(),
+			RootCA:         w.rootCA,
+			Disabled:       w.cfg.Disabled,
+			Log:            logrus.WithField("component", "controllers"),
+		})
+	})
+	if w.collects() {
+		part("the collector", func(ctx context.Context) error {
+			c, err := gc.New(gc.Options{
+				Config:  fence(w.api.ServiceAccountConfig("generic-garbage-collector")),
+				Workers: w.cfg.GC.Workers,
+				Ignore:  ignored(w.cfg.GC.Ignore),
+				Log:     logrus.WithField("component", "gc"),
+			})
+			if err != nil {
+				return err
+			}
+			return c.Run(ctx, w.isRunning)
+		})
+	} else {
+		w.isRunning()
+	}
+	parts.Wait()
+	return first
+}
+
+func ignored(names []string) []schema.GroupResource {
+	var grs []schema.GroupResource
+	for _, n := range names {
+		grs = append(grs, schema.ParseGroupResource(n))
+	}
+	return grs
+}

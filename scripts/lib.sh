@@ -1,0 +1,97 @@
+# Set-up shared by the scripts here; sourced, not run. POSIX sh.
+# shellcheck shell=sh
+#
+# The caller has set root (the top of the checkout) and changed into it.
+
+say() { printf '%s\n' "$*" >&2; }
+die() {
+	say "${0##*/}: $*"
+	exit 1
+}
+
+missing_packages=
+
+# package NAME COMMAND...: remember Debian package NAME as missing unless COMMAND works.
+package() {
+	package_name=$1
+	shift
+	"$@" >/dev/null 2>&1 || missing_packages="$missing_packages $package_name"
+}
+
+have() { command -v "$1" >/dev/null; }
+
+# A compiler without the C library's headers is found and still cannot build cgo.
+have_libc_headers() {
+	have gcc || return 1
+	gcc -E -x c -o /dev/null - <<-'C'
+		#include <stdlib.h>
+	C
+}
+
+can_apt() { [ "$(id -u)" = 0 ] && have apt-get; }
+
+# install_missing: as root on a Debian machine install what package() found missing; elsewhere say
+# what to install and end. With "optional" as argument it only says so and goes on.
+install_missing() {
+	# shellcheck disable=SC2086 # the list is split on purpose
+	set -- "${1:-required}" $missing_packages
+	missing_packages=
+	kind=$1
+	shift
+	[ $# -gt 0 ] || return 0
+	if can_apt; then
+		say "installing Debian packages: $*"
+		export DEBIAN_FRONTEND=noninteractive
+		# No standard input: a package's question would otherwise wait for ever. Output goes to
+		# standard error, since standard output is for what the caller prints.
+		if apt-get update -qq </dev/null >&2 &&
+			apt-get install -y -qq --no-install-recommends "$@" </dev/null >&2; then
+			return 0
+		fi
+		[ "$kind" = optional ] || die "could not install: $*"
+		say "could not install: $*; what needs them is skipped"
+	elif [ "$kind" = optional ]; then
+		say "not found, so what needs it is skipped: $* (Debian packages)"
+	else
+		die "not found: $* (Debian packages). Install with: sudo apt-get update && sudo apt-get install -y $*"
+	fi
+}
+
+# version_ge A B: A >= B for dotted numbers. A release candidate counts as its release.
+version_ge() {
+	awk -v a="$1" -v b="$2" 'BEGIN {
+		n = split(a, x, "."); m = split(b, y, ".")
+		for (i = 1; i <= (n > m ? n : m); i++) {
+			if (x[i] + 0 > y[i] + 0) exit 0
+			if (x[i] + 0 < y[i] + 0) exit 1
+		}
+		exit 0
+	}'
+}
+
+need_go() {
+	if ! have go && [ -x /usr/local/go/bin/go ]; then
+		PATH=/usr/local/go/bin:$PATH
+		export PATH
+	fi
+	want_go=$(awk '$1 == "go" { print $2; exit }' go.mod)
+	how="Install Go $want_go or newer from https://go.dev/dl/ into /usr/local/go, and put /usr/local/go/bin on PATH"
+	have go || die "Go not found. $how"
+	# With GOTOOLCHAIN=auto an older go fetches the pinned toolchain here; with GOTOOLCHAIN=local
+	# it refuses, and that refusal is the answer.
+	have_go=$(go env GOVERSION 2>/dev/null) || die "$(go version) is too old. $how"
+	have_go=${have_go#go}
+	version_ge "${have_go%%[!0-9.]*}" "$want_go" || die "Go $have_go is too old. $how"
+}
+
+# What every build needs. Certificates are for fetching modules.
+need_build_tools() {
+	package gcc have gcc
+	package libc6-dev have_libc_headers
+	package git have git
+	if can_apt; then
+		package ca-certificates test -s /etc/ssl/certs/ca-certificates.crt
+	fi
+	install_missing
+	need_go
+}

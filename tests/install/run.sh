@@ -1,0 +1,608 @@
+#!/bin/sh
+# Runs install.sh in throw-away prefixes, with init systems that only record what they are told.
+#
+#   run.sh [CASE...]      all cases unless named
+#   run.sh --list         the names of the cases
+#
+# TOOLS=busybox runs install.sh with busybox alone, as on a small device.
+#
+# install.sh sees a PATH of these tests' own, so that the machine's real systemctl cannot be reached.
+# A case exits 77 if it cannot be run here, and says why.
+#
+# shellcheck disable=SC2016 # dollar signs that must arrive as they are
+# shellcheck disable=SC1091 # files that are there only while this runs
+set -eu
+
+here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd -P)
+installer=$here/../../install.sh
+script=$here/run.sh
+tools=${TOOLS:-system}
+
+# What install.sh and reap-uninstall.sh may use besides the shell, curl or wget, and the init system.
+commands='awk cat chmod cmp cp dirname env find getconf head id ls mkdir mktemp mv rm rmdir sed sha256sum tr uname'
+
+fail() {
+	printf 'FAIL %s: %s\n' "$case" "$*"
+	[ ! -f "$t/out" ] || sed 's/^/  output: /' "$t/out"
+	[ ! -f "$t/calls" ] || sed 's/^/  call: /' "$t/calls"
+	exit 1
+}
+skip() {
+	printf 'skip %s: %s\n' "$case" "$*"
+	exit 77
+}
+
+# --- a throw-away machine -----------------------------------------------------------------------
+
+set_up() {
+	t=$(mktemp -d)
+	trap 'rm -rf "$t"' EXIT
+	chmod 755 "$t" # for the case that gives up root
+	root=$t/root
+	mkdir -p "$root/usr/local/bin" "$root/run" "$t/path" "$t/init" "$t/site"
+	: >"$t/calls"
+	: >"$t/out"
+	for command in $commands; do
+		case $tools in
+		system)
+			found=$(command -v "$command") || skip "no $command"
+			ln -s "$found" "$t/path/$command"
+			;;
+		busybox)
+			found=$(command -v busybox) || skip "no busybox"
+			# getconf is the one that busybox lacks, and that install.sh can do without.
+			[ "$command" = getconf ] || ln -s "$found" "$t/path/$command"
+			;;
+		esac
+	done
+	case $tools in
+	system) shell=$(command -v dash || command -v sh) ;;
+	busybox) shell="$(command -v busybox) sh" ;;
+	esac
+	case $(uname -m) in
+	x86_64) asset=reap-linux-amd64 ;;
+	aarch64) asset=reap-linux-arm64 ;;
+	armv7*) asset=reap-linux-armv7 ;;
+	*) skip "no reap for $(uname -m)" ;;
+	esac
+	publish v1
+}
+
+# publish VERSION: a release of a reap that can say its version, in $t/site/VERSION.
+publish() {
+	mkdir -p "$t/site/$1"
+	printf '#!%s\necho "reap version %s"\n' "$(command -v sh)" "$1" >"$t/site/$1/$asset"
+	(cd "$t/site/$1" && sha256sum "$asset" >sha256sums.txt)
+}
+
+# with_systemd: a systemctl that keeps the service's state in files and records its calls.
+with_systemd() {
+	mkdir -p "$root/run/systemd/system"
+	cat >"$t/init/systemctl" <<-EOF
+		#!$(command -v sh)
+		state=$t/init
+		for unit; do :; done
+		case \$* in
+		"is-active --quiet "*) [ -e "\$state/active.\$unit" ]; exit ;;
+		"is-enabled --quiet "*) [ -e "\$state/enabled.\$unit" ]; exit ;;
+		esac
+		echo "systemctl \$*" >>$t/calls
+		case \$* in
+		"start "* | "restart "*)
+			[ ! -e \$state/broken ] || exit 1
+			: >"\$state/active.\$unit"
+			;;
+		"enable "*) : >"\$state/enabled.\$unit" ;;
+		"disable --now "*) $(command -v rm) -f "\$state/active.\$unit" "\$state/enabled.\$unit" ;;
+		esac
+	EOF
+	chmod 755 "$t/init/systemctl"
+}
+
+with_openrc() {
+	mkdir -p "$root/run/openrc" "$root/sbin" "$root/etc/runlevels/default" "$root/etc/init.d"
+	: >"$root/run/openrc/softlevel"
+	: >"$root/sbin/openrc-run"
+	chmod 755 "$root/sbin/openrc-run"
+	cat >"$t/init/rc-service" <<-EOF
+		#!$(command -v sh)
+		[ "\$2" = status ] && { [ -e $t/init/active ]; exit; }
+		echo "rc-service \$*" >>$t/calls
+		case \$2 in
+		start | restart) : >$t/init/active ;;
+		stop) $(command -v rm) -f $t/init/active ;;
+		esac
+	EOF
+	cat >"$t/init/rc-update" <<-EOF
+		#!$(command -v sh)
+		echo "rc-update \$*" >>$t/calls
+		case \$1 in
+		add) : >$root/etc/runlevels/default/\$2 ;;
+		del) $(command -v rm) -f $root/etc/runlevels/default/\$2 ;;
+		esac
+	EOF
+	chmod 755 "$t/init/rc-service" "$t/init/rc-update"
+}
+
+# clean COMMAND...: with an environment that holds nothing of the caller's.
+clean() {
+	env -i PATH="$t/path:$t/init" HOME="$t" TMPDIR="$t" INSTALL_REAP_ROOT="$root" \
+		INSTALL_REAP_BASE_URL="$t/site" "$@" >"$t/out" 2>&1 </dev/null
+}
+
+# install [NAME=VALUE...] [-- ARGUMENT...]: runs install.sh; its output goes to $t/out.
+install() {
+	settings=
+	while [ $# -gt 0 ]; do
+		if [ "$1" = -- ]; then
+			shift
+			break
+		fi
+		settings="$settings $1"
+		shift
+	done
+	# shellcheck disable=SC2086 # no setting in these tests holds a space
+	clean $settings $shell "$installer" "$@"
+}
+uninstall() {
+	# shellcheck disable=SC2086
+	clean $shell "$root/usr/local/bin/reap-uninstall.sh" "$@"
+}
+
+# --- what must be true --------------------------------------------------------------------------
+
+must() { "$@" || fail "expected to succeed: $*"; }
+must_fail() {
+	if "$@"; then fail "expected to fail: $*"; fi
+	errors=$(grep -c 'error:' "$t/out" || :)
+	[ "$errors" = 1 ] || fail "expected one clear error, and got $errors"
+}
+says() { grep -q -e "$1" "$t/out" || fail "expected the output to say \"$1\""; }
+says_not() { if grep -q -e "$1" "$t/out"; then fail "expected the output not to say \"$1\""; fi; }
+has() { grep -q -x -F -e "$2" "$root$1" || fail "expected a line \"$2\" in $1, which is: $(cat "$root$1")"; }
+version_is() {
+	is=$("$root${2:-/usr/local/bin}/reap")
+	[ "$is" = "reap version $1" ] || fail "expected $1 installed, not: $is"
+}
+mode_is() {
+	is=$(stat -c %a "$root$1")
+	[ "$is" = "$2" ] || fail "expected mode $2 for $1, not $is"
+}
+called() { grep -q -x -F -e "$1" "$t/calls" || fail "expected the call: $1"; }
+calls_nothing_that_stops() {
+	if grep -q -E 'restart|stop|start|disable|daemon-reload' "$t/calls"; then fail "expected that nothing is restarted"; fi
+}
+forget_calls() { : >"$t/calls"; }
+no_litter() {
+	litter=$(find "$root" -name '.reap-install*' -o -name '*.new' -o -name '*.pending')
+	[ -z "$litter" ] || fail "left behind: $litter"
+}
+need_root() { [ "$(id -u)" = 0 ] || skip "needs root"; }
+
+# --- the cases ----------------------------------------------------------------------------------
+
+case_install() {
+	need_root
+	with_systemd
+	must install INSTALL_REAP_VERSION=v1 REAP_LOG_LEVEL=debug 'REAP_ODD=a"b$c`d\e' -- --disable=gc --tls-san 'odd $name%'
+	version_is v1
+	mode_is /usr/local/bin/reap 755
+	mode_is /etc/reap/reap.env 600
+	has /etc/reap/reap.env 'REAP_LOG_LEVEL="debug"'
+	odd=$(. "$root/etc/reap/reap.env" && printf '%s' "$REAP_ODD")
+	[ "$odd" = 'a"b$c`d\e' ] || fail "the environment file gives $odd"
+	has /etc/systemd/system/reap.service 'ExecStart=/usr/local/bin/reap server --disable=gc --tls-san "odd $$name%%"'
+	has /etc/systemd/system/reap.service Type=notify
+	has /etc/systemd/system/reap.service Restart=always
+	mode_is /etc/systemd/system/reap.service 644
+	called 'systemctl daemon-reload'
+	called 'systemctl enable reap.service'
+	called 'systemctl start reap.service'
+	says 'next: kubectl --kubeconfig /var/lib/reap/admin.kubeconfig'
+	must sh -n "$root/usr/local/bin/reap-uninstall.sh"
+	if command -v shellcheck >/dev/null; then
+		must shellcheck "$root/usr/local/bin/reap-uninstall.sh"
+	fi
+	no_litter
+}
+
+# The unit is what systemd takes it for, quoting included.
+case_unit() {
+	need_root
+	command -v systemd-analyze >/dev/null || skip "no systemd-analyze"
+	with_systemd
+	must install INSTALL_REAP_VERSION=v1 -- --disable=gc --tls-san 'odd $name%'
+	# systemd looks for the binary where the unit says, so the unit says where it is here.
+	sed "s|^ExecStart=|&$root|; s|network-online.target|sysinit.target|" "$root/etc/systemd/system/reap.service" >"$t/reap.service"
+	systemd-analyze verify "$t/reap.service" >"$t/verify" 2>&1 || fail "systemd-analyze: $(cat "$t/verify")"
+	if grep -F reap.service "$t/verify"; then fail "systemd-analyze: $(cat "$t/verify")"; fi
+}
+
+case_reinstall_unchanged() {
+	need_root
+	with_systemd
+	must install INSTALL_REAP_VERSION=v1 -- --disable=gc
+	forget_calls
+	must install INSTALL_REAP_VERSION=v1
+	says 'nothing changed'
+	calls_nothing_that_stops
+	has /etc/systemd/system/reap.service 'ExecStart=/usr/local/bin/reap server --disable=gc'
+	must install INSTALL_REAP_VERSION=v1 -- --disable=gc
+	says 'nothing changed'
+	calls_nothing_that_stops
+	# Unchanged, but stopped: the service is wanted.
+	rm "$t/init/active.reap.service"
+	must install INSTALL_REAP_VERSION=v1
+	called 'systemctl start reap.service'
+}
+
+case_upgrade() {
+	need_root
+	with_systemd
+	must install INSTALL_REAP_VERSION=v1 REAP_A=1 REAP_B=2 -- --disable=gc
+	echo 'REAP_BY_HAND="3"' >>"$root/etc/reap/reap.env"
+	mkdir -p "$root/var/lib/reap/db"
+	: >"$root/var/lib/reap/db/state.db"
+	publish v2
+	forget_calls
+	must install INSTALL_REAP_VERSION=v2 REAP_B=4
+	version_is v2
+	called 'systemctl restart reap.service'
+	has /etc/systemd/system/reap.service 'ExecStart=/usr/local/bin/reap server --disable=gc'
+	has /etc/reap/reap.env 'REAP_A="1"'
+	has /etc/reap/reap.env 'REAP_B="4"'
+	has /etc/reap/reap.env 'REAP_BY_HAND="3"'
+	mode_is /etc/reap/reap.env 600
+	[ -e "$root/var/lib/reap/db/state.db" ] || fail "data is gone"
+	no_litter
+}
+
+# New arguments replace the old ones and restart; "server" alone goes back to none.
+case_arguments() {
+	need_root
+	with_systemd
+	must install INSTALL_REAP_VERSION=v1 -- --disable=gc
+	forget_calls
+	must install INSTALL_REAP_VERSION=v1 INSTALL_REAP_EXEC=--log-level=debug -- --data-dir /srv/reap
+	has /etc/systemd/system/reap.service 'ExecStart=/usr/local/bin/reap server --log-level=debug --data-dir /srv/reap'
+	called 'systemctl restart reap.service'
+	says '/srv/reap/admin.kubeconfig'
+	must install INSTALL_REAP_VERSION=v1 INSTALL_REAP_EXEC=server
+	has /etc/systemd/system/reap.service 'ExecStart=/usr/local/bin/reap server'
+	must_fail install INSTALL_REAP_VERSION=v1 -- gc
+	must_fail install INSTALL_REAP_VERSION=v1 -- --data-dir=relative
+	has /etc/systemd/system/reap.service 'ExecStart=/usr/local/bin/reap server'
+}
+
+# old_installation_runs_on: nothing of v1 was touched by what failed just now.
+old_installation_runs_on() {
+	version_is v1
+	calls_nothing_that_stops
+	[ -e "$t/init/active.reap.service" ] || fail "the service was stopped"
+	after=$(cd "$root" && find . -type f -exec sha256sum {} + | sort)
+	[ "$before" = "$after" ] || fail "files changed: $before; $after"
+	no_litter
+}
+install_v1() {
+	need_root
+	with_systemd
+	must install INSTALL_REAP_VERSION=v1
+	forget_calls
+	publish v2
+	before=$(cd "$root" && find . -type f -exec sha256sum {} + | sort)
+}
+
+case_corrupt_download() {
+	install_v1
+	echo 'echo bad' >>"$t/site/v2/$asset"
+	must_fail install INSTALL_REAP_VERSION=v2
+	says SHA-256
+	old_installation_runs_on
+}
+
+case_checksum_missing() {
+	install_v1
+	: >"$t/site/v2/sha256sums.txt"
+	must_fail install INSTALL_REAP_VERSION=v2
+	says 'no SHA-256'
+	rm "$t/site/v2/sha256sums.txt"
+	must_fail install INSTALL_REAP_VERSION=v2
+	old_installation_runs_on
+}
+
+case_no_network() {
+	install_v1
+	client=
+	if [ "$tools" = busybox ]; then
+		ln -s "$(command -v busybox)" "$t/path/wget"
+		client=wget
+	else
+		for found in curl wget; do
+			if [ -z "$client" ] && command -v "$found" >/dev/null; then
+				ln -s "$(command -v "$found")" "$t/path/$found"
+				client=$found
+			fi
+		done
+	fi
+	[ "$client" ] || skip "neither curl nor wget"
+	# Nothing listens on port 1 of this machine: refused at once.
+	must_fail install INSTALL_REAP_VERSION=v2 INSTALL_REAP_BASE_URL=http://127.0.0.1:1/reap
+	says 'cannot fetch http://127.0.0.1:1/reap/v2/sha256sums.txt'
+	rm "$t/path/$client"
+	must_fail install INSTALL_REAP_VERSION=v2 INSTALL_REAP_BASE_URL=http://127.0.0.1:1/reap
+	says 'neither curl nor wget'
+	old_installation_runs_on
+}
+
+# A binary that cannot run here, with the right checksum.
+case_wrong_machine() {
+	install_v1
+	printf 'not a program' >"$t/site/v2/$asset"
+	(cd "$t/site/v2" && sha256sum "$asset" >sha256sums.txt)
+	must_fail install INSTALL_REAP_VERSION=v2
+	says 'does not run on this machine'
+	old_installation_runs_on
+}
+
+# A service that does not come up is an error, and the next run tries again instead of finding
+# nothing to do.
+case_start_fails() {
+	install_v1
+	: >"$t/init/broken"
+	must_fail install INSTALL_REAP_VERSION=v2
+	says 'journalctl -u reap'
+	rm "$t/init/broken"
+	forget_calls
+	must install INSTALL_REAP_VERSION=v2
+	called 'systemctl restart reap.service'
+	forget_calls
+	must install INSTALL_REAP_VERSION=v2
+	calls_nothing_that_stops
+	no_litter
+}
+
+case_skip() {
+	install_v1
+	must install INSTALL_REAP_VERSION=v2 INSTALL_REAP_SKIP_START=true
+	version_is v2
+	if grep -q -w -e start -e restart "$t/calls"; then fail "restarted in spite of INSTALL_REAP_SKIP_START"; fi
+	says 'systemctl restart reap'
+	must install INSTALL_REAP_VERSION=v2
+	called 'systemctl restart reap.service'
+
+	forget_calls
+	rm "$t/init/enabled.reap.service" "$t/init/active.reap.service"
+	must install INSTALL_REAP_VERSION=v2 INSTALL_REAP_SKIP_ENABLE=true
+	if grep -q -w -e start -e enable "$t/calls"; then fail "started in spite of INSTALL_REAP_SKIP_ENABLE"; fi
+
+	# A binary that was put there by hand is a change.
+	publish v3
+	cp "$t/site/v3/$asset" "$root/usr/local/bin/reap"
+	chmod 755 "$root/usr/local/bin/reap"
+	: >"$t/init/active.reap.service"
+	must install INSTALL_REAP_SKIP_DOWNLOAD=true
+	version_is v3
+	called 'systemctl restart reap.service'
+	must_fail install INSTALL_REAP_SKIP_DOWNLOAD=maybe
+	rm "$root/usr/local/bin/reap"
+	must_fail install INSTALL_REAP_SKIP_DOWNLOAD=true
+}
+
+# Without a network: a directory, a directory per version, one file.
+case_air_gap() {
+	need_root
+	with_systemd
+	mkdir "$t/usb"
+	cp "$t/site/v1/$asset" "$t/site/v1/sha256sums.txt" "$t/usb"
+	must install INSTALL_REAP_BASE_URL="$t/usb"
+	version_is v1
+	publish v2
+	must install INSTALL_REAP_VERSION=v2 INSTALL_REAP_BASE_URL="file://$t/site"
+	version_is v2
+	publish v3
+	must install INSTALL_REAP_BASE_URL="$t/site/v3/$asset"
+	version_is v3
+	must_fail install INSTALL_REAP_BASE_URL="$t/nowhere"
+	version_is v3
+}
+
+case_read_only_bin_dir() {
+	need_root
+	with_systemd
+	# In a mount namespace of its own; it goes with its last process.
+	unshare -m true 2>/dev/null || skip "cannot make a mount namespace"
+	if [ -z "${IN_NAMESPACE:-}" ]; then
+		code=0
+		IN_NAMESPACE=1 unshare -m sh "$script" read_only_bin_dir || code=$?
+		exit "$code"
+	fi
+	mount -t tmpfs -o ro tmpfs "$root/usr/local/bin" || skip "cannot mount"
+	must install INSTALL_REAP_VERSION=v1
+	says 'installing to /opt/bin'
+	version_is v1 /opt/bin
+	has /etc/systemd/system/reap.service 'ExecStart=/opt/bin/reap server'
+	[ -x "$root/opt/bin/reap-uninstall.sh" ] || fail "no uninstall script"
+	must_fail install INSTALL_REAP_VERSION=v1 INSTALL_REAP_BIN_DIR=/usr/local/bin
+	says 'cannot write to /usr/local/bin'
+	umount "$root/usr/local/bin"
+}
+
+case_non_root() {
+	with_systemd
+	mkdir "$t/home"
+	if [ "$(id -u)" = 0 ]; then
+		command -v setpriv >/dev/null || skip "no setpriv to give up root with"
+		as="$(command -v setpriv) --reuid=65534 --regid=65534 --clear-groups"
+		# shellcheck disable=SC2086
+		$as test -x "$t" || skip "only root reaches $t: set TMPDIR"
+		chown -R 65534:65534 "$root" "$t/home" "$t/calls"
+		# A checkout below a home directory is not open to others.
+		cp "$installer" "$t/install.sh"
+		chmod 755 "$t/install.sh"
+		installer=$t/install.sh
+		shell="$as $shell"
+	fi
+	must_fail install INSTALL_REAP_VERSION=v1
+	says 'needs root'
+	[ ! -e "$root/usr/local/bin/reap" ] || fail "installed in spite of it"
+	must install INSTALL_REAP_VERSION=v1 INSTALL_REAP_ROOT= INSTALL_REAP_BIN_DIR="$t/home/bin"
+	root='' version_is v1 "$t/home/bin"
+	says "start it by hand: $t/home/bin/reap server"
+	[ ! -s "$t/calls" ] || fail "an ordinary user has no say in services"
+	[ ! -e "$root/etc/reap" ] || fail "files of a service"
+	# shellcheck disable=SC2086
+	must clean INSTALL_REAP_ROOT= $shell "$t/home/bin/reap-uninstall.sh"
+	[ -z "$(ls -A "$t/home/bin")" ] || fail "left behind: $(ls -A "$t/home/bin")"
+}
+
+case_no_init() {
+	need_root
+	must install INSTALL_REAP_VERSION=v1
+	version_is v1
+	says 'start it by hand: /usr/local/bin/reap server'
+	must uninstall
+	[ -z "$(find "$root" -type f)" ] || fail "left behind: $(find "$root" -type f)"
+}
+
+# While an image is built, systemd is there and not running.
+case_image_build() {
+	need_root
+	with_systemd
+	rm -r "$root/run/systemd"
+	must install INSTALL_REAP_VERSION=v1
+	called "systemctl --root=$root enable reap.service"
+	if grep -v -e '^systemctl --root=' "$t/calls"; then fail "expected no call to a running systemd"; fi
+}
+
+case_openrc() {
+	need_root
+	with_openrc
+	must install INSTALL_REAP_VERSION=v1 'REAP_ODD=a"b$c' -- --disable=gc --tls-san "it's odd"
+	version_is v1
+	called 'rc-update add reap default'
+	called 'rc-service reap start'
+	mode_is /etc/init.d/reap 755
+	mode_is /etc/reap/reap.env 600
+	# What the init script hands to its supervisor, which evaluates command_args.
+	words=$(
+		sed "s|/etc/reap/|$root&|g" "$root/etc/init.d/reap" >"$t/rc"
+		. "$t/rc"
+		# shellcheck disable=SC2154 # set by the init script
+		eval "set -- $command $command_args"
+		printf '%s|' "$@"
+		env | sed -n 's/^REAP_ODD=//p'
+	)
+	[ "$words" = "/usr/local/bin/reap|server|--disable=gc|--tls-san|it's odd|a\"b\$c" ] || fail "OpenRC would run: $words"
+	forget_calls
+	must install INSTALL_REAP_VERSION=v1
+	says 'nothing changed'
+	calls_nothing_that_stops
+	publish v2
+	must install INSTALL_REAP_VERSION=v2
+	called 'rc-service reap restart'
+	must uninstall
+	called 'rc-service reap stop'
+	called 'rc-update del reap'
+	[ ! -e "$root/etc/init.d/reap" ] || fail "the init script is left"
+}
+
+case_second_service() {
+	need_root
+	with_systemd
+	must install INSTALL_REAP_VERSION=v1
+	must install INSTALL_REAP_VERSION=v1 INSTALL_REAP_NAME=bench
+	has /etc/systemd/system/reap-bench.service 'ExecStart=/usr/local/bin/reap server --data-dir=/var/lib/reap-bench'
+	called 'systemctl start reap-bench.service'
+	# shellcheck disable=SC2086
+	must clean $shell "$root/usr/local/bin/reap-bench-uninstall.sh"
+	version_is v1
+	has /etc/systemd/system/reap.service 'ExecStart=/usr/local/bin/reap server'
+	must uninstall
+	[ ! -e "$root/usr/local/bin/reap" ] || fail "the binary is left"
+	must_fail install INSTALL_REAP_NAME=../x
+}
+
+case_uninstall() {
+	need_root
+	with_systemd
+	must install INSTALL_REAP_VERSION=v1 -- '--data-dir=/var/lib/odd name'
+	data="$root/var/lib/odd name"
+	mkdir -p "$data/db" "$data/deep/er" "$t/elsewhere"
+	: >"$data/db/state.db"
+	: >"$t/elsewhere/keep"
+	ln -s "$t/elsewhere" "$data/deep/link"
+	must uninstall
+	called 'systemctl disable --now reap.service'
+	says 'kept the data'
+	[ -e "$data/db/state.db" ] || fail "data is gone"
+	left=$(cd "$root" && find . -type f)
+	[ "$left" = './var/lib/odd name/db/state.db' ] || fail "left behind: $left"
+
+	must install INSTALL_REAP_VERSION=v1 -- '--data-dir=/var/lib/odd name'
+	must uninstall --purge
+	[ ! -e "$data" ] || fail "data is left: $(find "$data")"
+	[ -e "$t/elsewhere/keep" ] || fail "a symlink was followed out of the data directory"
+	[ -z "$(find "$root" -type f)" ] || fail "left behind: $(find "$root" -type f)"
+
+	# A directory that is not reap's is not purged, whatever the arguments said.
+	must install INSTALL_REAP_VERSION=v1 -- --data-dir=/var
+	: >"$root/var/precious"
+	must_fail uninstall --purge
+	[ -e "$root/var/precious" ] || fail "purged a directory that is not reap's"
+	version_is v1
+}
+
+# Not even a bind mount from the same file system is entered.
+case_purge_mount() {
+	need_root
+	with_systemd
+	unshare -m true 2>/dev/null || skip "cannot make a mount namespace"
+	if [ -z "${IN_NAMESPACE:-}" ]; then
+		code=0
+		IN_NAMESPACE=1 unshare -m sh "$script" purge_mount || code=$?
+		exit "$code"
+	fi
+	must install INSTALL_REAP_VERSION=v1 -- '--data-dir=/var/lib/odd name'
+	data="$root/var/lib/odd name"
+	mkdir -p "$data/db" "$data/mounted" "$t/elsewhere"
+	: >"$t/elsewhere/keep"
+	mount --bind "$t/elsewhere" "$data/mounted" || skip "cannot mount"
+	must_fail uninstall --purge
+	says 'is mounted inside the data directory'
+	[ -e "$t/elsewhere/keep" ] || fail "deleted what is mounted"
+	version_is v1
+	[ -e "$t/init/active.reap.service" ] || fail "stopped, in spite of nothing removed"
+	umount "$data/mounted"
+	must uninstall --purge
+	[ -e "$t/elsewhere/keep" ] || fail "deleted what was mounted"
+	[ ! -e "$data" ] || fail "data is left"
+}
+
+# --- running them -------------------------------------------------------------------------------
+
+cases=$(sed -n 's/^case_\([a-z_]*\)() {$/\1/p' "$script")
+if [ "${1-}" = --list ]; then
+	printf '%s\n' "$cases"
+	exit 0
+fi
+if [ $# = 1 ]; then
+	case=$1
+	set_up
+	"case_$case"
+	printf 'ok   %s\n' "$case"
+	exit 0
+fi
+# shellcheck disable=SC2086 # one word for each case
+[ $# -gt 0 ] || set -- $cases
+passed=0 failed=0 skipped=0
+for case; do
+	code=0
+	sh "$script" "$case" || code=$?
+	case $code in
+	0) passed=$((passed + 1)) ;;
+	77) skipped=$((skipped + 1)) ;;
+	*) failed=$((failed + 1)) ;;
+	esac
+done
+printf '%d passed, %d failed, %d skipped\n' "$passed" "$failed" "$skipped"
+[ "$failed" = 0 ]

@@ -1,0 +1,284 @@
+package integration
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
+)
+
+const (
+	startWithin = 45 * time.Second * slowness
+	// patience bounds every wait for a condition: passing tests never get near it.
+	patience = 60 * time.Second * slowness
+	// failWithin is how long a start that cannot succeed may take.
+	failWithin = 10 * time.Second * slowness
+	poll       = 25 * time.Millisecond
+	logShown   = 16 << 10
+)
+
+// stopWithin is what users are promised; the race detector gets twice that.
+var stopWithin = 10 * time.Second * min(slowness, 2)
+
+// server is `reap server` on one data directory: one process after the other. Its methods belong to one
+// goroutine.
+type server struct {
+	dir  string   // the data directory
+	args []string // of the command `reap server`
+	env  []string
+	user *syscall.Credential // who it runs as; nil for whoever tests
+	log  string              // the file with what the processes write
+
+	cmd  *exec.Cmd
+	done chan struct{} // closed when the process has ended
+
+	ready
+	clients
+}
+
+// ready is what the ready file says.
+type ready struct {
+	URL        string `json:"url"`
+	Kubeconfig string `json:"kubeconfig"`
+	PID        int    `json:"pid"`
+	Version    string `json:"version"`
+}
+
+// newServer prepares a server that keeps everything below top. Later flags win over earlier ones.
+func newServer(top string, args ...string) *server {
+	dir := filepath.Join(top, "data")
+	return &server{
+		dir:  dir,
+		args: append([]string{"--data-dir", dir, "--https-listen-port", "0"}, args...),
+		env:  []string{"HOME=" + top},
+		log:  filepath.Join(top, "log"),
+	}
+}
+
+// start starts a server on a data directory of its own and returns when it is ready. When the test
+// ends, it is stopped, and must do so in order.
+func start(t *testing.T, args ...string) *server {
+	t.Helper()
+	s := newServer(t.TempDir(), args...)
+	s.start(t)
+	return s
+}
+
+// start starts the server's first process.
+func (s *server) start(t *testing.T) {
+	t.Helper()
+	watchLog(t, s)
+	t.Cleanup(func() {
+		if s.running() {
+			s.stop(t)
+		}
+		s.kill()
+	})
+	s.restart(t, s.args...)
+}
+
+// restart starts the next process on the same data directory, with other arguments if there are any.
+func (s *server) restart(t *testing.T, args ...string) {
+	t.Helper()
+	if len(args) > 0 {
+		s.args = args
+	}
+	if err := s.launch(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// stop asks the process to end, as systemd would, and checks how it does.
+func (s *server) stop(t *testing.T) {
+	t.Helper()
+	if err := s.terminate(); err != nil {
+		s.kill()
+		t.Fatal(err)
+	}
+}
+
+// reap returns the program with an environment of its own.
+func reap(env []string, args ...string) *exec.Cmd {
+	// By this name another user can run it too, in whatever directory it was compiled.
+	cmd := exec.Command("/proc/self/exe", args...)
+	cmd.Args[0] = "reap"
+	// The race detector would have each process sleep for a second at its end.
+	cmd.Env = append([]string{asProgram + "=1", "GORACE=atexit_sleep_ms=0", "PATH=" + os.Getenv("PATH")}, env...)
+	// Signals to the tests' group are not for it; if the tests are killed, so is it.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	return cmd
+}
+
+// launch starts a process and returns when it is ready.
+func (s *server) launch() error {
+	log, err := os.OpenFile(s.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = log.Close() }() // the process has its own
+	// No file of this machine is read in place of a test's own.
+	s.cmd = reap(s.env, append([]string{"server", "--config="}, s.args...)...)
+	s.cmd.SysProcAttr.Credential = s.user
+	s.cmd.Stdout, s.cmd.Stderr = log, log
+	s.cmd.Dir = filepath.Dir(s.log)
+	if err := s.cmd.Start(); err != nil {
+		return err
+	}
+	done := make(chan struct{})
+	go func(cmd *exec.Cmd) {
+		defer close(done)
+		_ = cmd.Wait() // the state says all of it
+	}(s.cmd)
+	s.done = done
+	if err := s.awaitReady(); err != nil {
+		return fmt.Errorf("starting reap server %s: %w", strings.Join(s.args, " "), err)
+	}
+	s.clients, err = newClients(s.Kubeconfig)
+	return err
+}
+
+func (s *server) readyFile() string { return filepath.Join(s.dir, "ready.json") }
+
+func (s *server) awaitReady() error {
+	err := wait.PollUntilContextTimeout(context.Background(), poll, startWithin, true, func(context.Context) (bool, error) {
+		if !s.running() {
+			return false, fmt.Errorf("it ended: %s", s.cmd.ProcessState)
+		}
+		raw, err := os.ReadFile(s.readyFile())
+		if errors.Is(err, os.ErrNotExist) {
+			return false, nil
+		}
+		if err != nil {
+			return false, err
+		}
+		if err := json.Unmarshal(raw, &s.ready); err != nil {
+			return false, fmt.Errorf("the ready file is %q: %w", raw, err)
+		}
+		// A killed process leaves its file behind.
+		return s.PID == s.cmd.Process.Pid, nil
+	})
+	if err == nil && s.Kubeconfig != filepath.Join(s.dir, "admin.kubeconfig") {
+		err = fmt.Errorf("the ready file names the kubeconfig %q", s.Kubeconfig)
+	}
+	return err
+}
+
+func (s *server) running() bool {
+	if s.done == nil {
+		return false
+	}
+	select {
+	case <-s.done:
+		return false
+	default:
+		return true
+	}
+}
+
+// terminate sends SIGTERM and reports everything that is not as it should be about the end.
+func (s *server) terminate() error {
+	began := time.Now()
+	if err := s.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		return fmt.Errorf("sending SIGTERM: %w (%v)", err, s.cmd.ProcessState)
+	}
+	select {
+	case <-s.done:
+	case <-time.After(stopWithin):
+		return fmt.Errorf("still running %s after SIGTERM", stopWithin)
+	}
+	if code := s.cmd.ProcessState.ExitCode(); code != 0 {
+		return fmt.Errorf("after SIGTERM: %s, %s later", s.cmd.ProcessState, time.Since(began))
+	}
+	if _, err := os.Stat(s.readyFile()); !errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("the ready file outlives the server (%v)", err)
+	}
+	return checkLog(s.logFrom(0))
+}
+
+// kill ends the process without giving it a chance, if there is one.
+func (s *server) kill() {
+	if s.done == nil {
+		return
+	}
+	_ = s.cmd.Process.Kill() // may have ended
+	<-s.done
+}
+
+func (s *server) logFrom(offset int64) []byte {
+	f, err := os.Open(s.log)
+	if err != nil {
+		return nil
+	}
+	defer func() { _ = f.Close() }() // only read
+	if _, err := f.Seek(offset, io.SeekStart); err != nil {
+		return nil
+	}
+	raw, _ := io.ReadAll(f) // what there is helps
+	return raw
+}
+
+// logTail returns the end of the log, for people.
+func (s *server) logTail(offset int64) []byte {
+	raw := s.logFrom(offset)
+	if len(raw) > logShown {
+		raw = append([]byte("[…]"), raw[len(raw)-logShown:]...)
+	}
+	return raw
+}
+
+// bad is what never belongs into a log: a data race, and a panic, whether the process survives it or not.
+var bad = regexp.MustCompile(`DATA RACE|[Pp]anic`)
+
+func checkLog(log []byte) error {
+	if at := bad.FindIndex(log); at != nil {
+		end := min(len(log), at[0]+logShown/2)
+		return fmt.Errorf("in the log: %s", log[bytes.LastIndexByte(log[:at[0]], '\n')+1:end])
+	}
+	return nil
+}
+
+// watchLog looks at what the server logs during the test: it must not hold anything bad, and is printed
+// if the test fails.
+func watchLog(t *testing.T, s *server) {
+	t.Helper()
+	var from int64
+	if info, err := os.Stat(s.log); err == nil {
+		from = info.Size()
+	}
+	t.Cleanup(func() {
+		if err := checkLog(s.logFrom(from)); err != nil {
+			t.Error(err)
+		}
+		if t.Failed() {
+			t.Logf("log of reap server %s:\n%s", strings.Join(s.args, " "), s.logTail(from))
+		}
+	})
+}
+
+// await waits until cond holds and fails the test if it never does. cond returns what it saw instead.
+func await(t *testing.T, what string, cond func(context.Context) (ok bool, saw any)) {
+	t.Helper()
+	var last any
+	err := wait.PollUntilContextTimeout(t.Context(), poll, patience, true, func(ctx context.Context) (bool, error) {
+		ok, saw := cond(ctx)
+		if ctx.Err() == nil {
+			last = saw
+		}
+		return ok, nil
+	})
+	if err != nil {
+		t.Fatalf("waiting for %s: %v; last seen: %v", what, err, last)
+	}
+}

@@ -1,0 +1,6 @@
+//go:build !race
+
+package integration
+
+// slowness multiplies how long is waited at most.
+const slowness = 1
