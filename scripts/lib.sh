@@ -95,3 +95,13 @@ need_build_tools() {
 	install_missing
 	need_go
 }
+
+# kubernetes_ldflags SUFFIX: linker flags that make Kubernetes' packages report the version that go.mod
+# pins; without them they call themselves v0.0.0-master, which kubectl cannot parse.
+kubernetes_ldflags() {
+	kubernetes=$(awk '$1 == "k8s.io/kubernetes" && $2 ~ /^v/ { print $2; exit }' go.mod)
+	[ -n "$kubernetes" ] || die "go.mod names no version of k8s.io/kubernetes"
+	minor=${kubernetes#v*.}
+	version_pkg=k8s.io/component-base/version
+	printf '%s' "-X $version_pkg.gitVersion=$kubernetes$1 -X $version_pkg.gitMajor=1 -X $version_pkg.gitMinor=${minor%%.*} -X $version_pkg.gitTreeState=clean -X $version_pkg.gitCommit= -X $version_pkg.buildDate=1970-01-01T00:00:00Z"
+}

@@ -30,14 +30,15 @@ func configureLogging(options config.Log, out io.Writer) error {
 	} else {
 		logrus.SetFormatter(&logrus.TextFormatter{FullTimestamp: true})
 	}
-	return routeKlog(level)
+	return routeKlog(level, klogLogger(out, level))
 }
 
 // klogVerbosity is how much of Kubernetes' V-levels each of reap's shows.
 //
-// kube-apiserver says much at V(0) that only its developers read: a hundred lines at each start. So
-// whatever klog calls information is at most debug here, and at reap's own info level a start prints a
-// handful of reap's lines. klog's warnings and errors are what they are.
+// kube-apiserver says much that only its developers read: a hundred lines at each start, forty of them
+// warnings about API versions that have no resources, and a few errors that it mends by itself a second
+// later. So whatever klog calls information or a warning is at most debug here, and its errors are
+// warnings: at reap's own info level a start prints a handful of reap's lines, and an error is reap's.
 func klogVerbosity(level logrus.Level) int {
 	switch level {
 	case logrus.TraceLevel:
@@ -49,24 +50,48 @@ func klogVerbosity(level logrus.Level) int {
 	}
 }
 
+// klogLogger returns what klog is led into: the same place and format as reap's own log, with errors
+// turned into warnings, which a level of error leaves out.
+func klogLogger(out io.Writer, level logrus.Level) *logrus.Logger {
+	l := logrus.New()
+	l.SetOutput(out)
+	l.SetFormatter(logrus.StandardLogger().Formatter)
+	l.SetLevel(level)
+	if level < logrus.WarnLevel {
+		l.SetLevel(logrus.PanicLevel)
+	}
+	l.AddHook(errorIsWarning{})
+	return l
+}
+
+// errorIsWarning is a logrus hook; hooks see a record before it is written.
+type errorIsWarning struct{}
+
+func (errorIsWarning) Levels() []logrus.Level { return []logrus.Level{logrus.ErrorLevel} }
+
+func (errorIsWarning) Fire(e *logrus.Entry) error {
+	e.Level = logrus.WarnLevel
+	return nil
+}
+
 // debugVerbosity is the highest V-level that is logged as debug; what is above is trace.
 const debugVerbosity = 2
 
 // routeKlog leads both of klog's APIs into logrus. Structured and contextual calls go through a logr
 // sink and keep their fields. logr has no warnings: the unstructured calls, the only ones in klog that
 // have, are taken as klog's own lines, whose first letter is the severity.
-func routeKlog(level logrus.Level) error {
+func routeKlog(level logrus.Level, to *logrus.Logger) error {
 	verbosity := klogVerbosity(level)
 	flags := flag.NewFlagSet("klog", flag.ContinueOnError)
 	klog.InitFlags(flags)
 	if err := flags.Set("v", strconv.Itoa(verbosity)); err != nil {
 		return fmt.Errorf("setting klog's verbosity: %w", err)
 	}
-	sink := logrusr.New(logrus.StandardLogger(), logrusr.WithFormatter(formatField)).GetSink()
+	sink := logrusr.New(to, logrusr.WithFormatter(formatField)).GetSink()
 	klog.SetLoggerWithOptions(
 		logr.New(klogSink{LogSink: sink, verbosity: verbosity}),
 		klog.ContextualLogger(true),
-		klog.WriteKlogBuffer(writeKlogLine),
+		klog.WriteKlogBuffer(func(line []byte) { writeKlogLine(to, line) }),
 	)
 	return nil
 }
@@ -76,24 +101,22 @@ func routeKlog(level logrus.Level) error {
 //	W1121 03:02:28.000000    1234 file.go:56] message
 //
 // klog calls it under its own lock, so it must not log through klog.
-func writeKlogLine(line []byte) {
+func writeKlogLine(to *logrus.Logger, line []byte) {
 	level := logrus.DebugLevel
 	if len(line) > 0 {
 		switch line[0] {
-		case 'W':
-			level = logrus.WarnLevel
 		case 'E', 'F': // klog itself ends the process after a fatal one
 			level = logrus.ErrorLevel
 		}
 	}
-	if !logrus.IsLevelEnabled(level) {
+	if !to.IsLevelEnabled(level) {
 		return
 	}
 	message := line
 	if _, after, found := bytes.Cut(line, []byte("] ")); found {
 		message = after
 	}
-	logrus.StandardLogger().Log(level, string(bytes.TrimSpace(message)))
+	to.Log(level, string(bytes.TrimSpace(message)))
 }
 
 // klogSink maps V-levels as klogVerbosity describes. klog has checked the level for its own calls, but

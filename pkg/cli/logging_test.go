@@ -33,14 +33,14 @@ func TestKlogGoesThroughLogrus(t *testing.T) {
 		"contextual 9": func() { klog.Background().V(9).Info("v9") },
 	}
 	for level, want := range map[string]map[string]string{
-		"error": {"errorf": "error", "errorS": "error"},
-		"info":  {"errorf": "error", "errorS": "error", "warning": "warning"},
+		"error": {},
+		"info":  {"errorf": "warning", "errorS": "warning"},
 		"debug": {
-			"errorf": "error", "errorS": "error", "warning": "warning",
+			"errorf": "warning", "errorS": "warning", "warning": "debug",
 			"infof": "debug", "v2": "debug", "infoS": "debug", "contextual": "debug",
 		},
 		"trace": {
-			"errorf": "error", "errorS": "error", "warning": "warning",
+			"errorf": "warning", "errorS": "warning", "warning": "debug",
 			"infof": "debug", "v2": "debug", "infoS": "debug", "contextual": "debug",
 			// klog's own line does not say its V-level.
 			"v5": "debug", "contextual 5": "trace",

@@ -1,0 +1,70 @@
+package integration
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// TestDeepDataDirectory has a path that is longer than a socket's may be.
+func TestDeepDataDirectory(t *testing.T) {
+	top := t.TempDir()
+	deep := filepath.Join(top, strings.Repeat("deep/", 50))
+	if err := os.MkdirAll(deep, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	s := newServer(deep)
+	s.start(t)
+	s.mustWork(t)
+	s.stop(t)
+	s.restart(t)
+	s.mustWork(t)
+}
+
+// TestOrdinaryUser runs without root, and without saying where.
+func TestOrdinaryUser(t *testing.T) {
+	const nobody = 65534
+	// Not below t.TempDir, which others may not enter.
+	home, err := os.MkdirTemp("", "reap-user-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := os.RemoveAll(home); err != nil {
+			t.Error(err)
+		}
+	})
+	data := filepath.Join(home, "data home")
+	s := &server{
+		dir:  filepath.Join(data, "reap"),
+		args: []string{"--https-listen-port", "0"},
+		env:  []string{"HOME=" + home, "XDG_DATA_HOME=" + data},
+		log:  filepath.Join(home, "log"),
+	}
+	uid := os.Geteuid()
+	if uid == 0 {
+		uid = nobody
+		s.user = &syscall.Credential{Uid: nobody, Gid: nobody}
+		if err := os.Chown(home, nobody, nobody); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.start(t)
+	s.mustWork(t)
+	err = filepath.WalkDir(data, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := d.Info()
+		if err == nil && info.Sys().(*syscall.Stat_t).Uid != uint32(uid) {
+			t.Errorf("%s is not the user's", path)
+		}
+		return err
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,94 @@
+package integration
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/client-go/rest"
+)
+
+// metrics returns what /metrics says.
+func (c clients) metrics(ctx context.Context) ([]byte, error) {
+	return c.get(ctx, "/metrics")
+}
+
+func (c clients) get(ctx context.Context, path string) ([]byte, error) {
+	return c.kube.CoreV1().RESTClient().(*rest.RESTClient).Get().AbsPath(path).DoRaw(ctx)
+}
+
+// collects is true if a collector runs in this very server.
+func (c clients) collects(ctx context.Context) (bool, error) {
+	raw, err := c.metrics(ctx)
+	return slices.Contains(strings.Split(string(raw), "\n"), "reap_gc_running 1"), err
+}
+
+// TestSystemdIsTold plays systemd.
+func TestSystemdIsTold(t *testing.T) {
+	top := t.TempDir()
+	l, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Net: "unixgram", Name: filepath.Join(top, "notify")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }() // nothing more is expected
+	s := newServer(top)
+	s.env = append(s.env, "NOTIFY_SOCKET="+l.LocalAddr().String())
+
+	// What is told, and the server's state at the moment that it says READY=1.
+	type told struct {
+		text     string
+		ready    int
+		collects bool
+		err      error
+	}
+	messages := make(chan told, 100)
+	go func() {
+		defer close(messages)
+		buffer := make([]byte, 4096)
+		for {
+			n, err := l.Read(buffer)
+			if err != nil {
+				return
+			}
+			m := told{text: string(buffer[:n])}
+			if strings.Contains(m.text, "READY=1") {
+				var c clients
+				if c, m.err = newClients(filepath.Join(s.dir, "admin.kubeconfig")); m.err == nil {
+					m.collects, m.err = c.collects(context.Background())
+				}
+				if m.err == nil {
+					_, m.err = c.get(context.Background(), "/readyz")
+					m.ready = http.StatusOK
+				}
+			}
+			messages <- m
+		}
+	}()
+	s.start(t)
+	next := func() told {
+		t.Helper()
+		select {
+		case m := <-messages:
+			return m
+		case <-time.After(patience):
+			t.Fatal("systemd is told nothing")
+			return told{}
+		}
+	}
+	if m := next(); m.text != "READY=1" || m.ready != http.StatusOK || !m.collects || m.err != nil {
+		t.Errorf("got %+v", m)
+	}
+	s.stop(t)
+	if m := next(); m.text != "STOPPING=1" {
+		t.Errorf("got %+v", m)
+	}
+	_ = l.Close() // what was sent before has been read or is lost, and then there is no more
+	for m := range messages {
+		t.Errorf("and then %+v", m)
+	}
+}

@@ -1,0 +1,199 @@
+package integration
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"syscall"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// TestSharedDatastore has two servers on one PostgreSQL: both serve, one collects, and when that one
+// dies in the middle of a cascade, the other finishes it.
+func TestSharedDatastore(t *testing.T) {
+	if testing.Short() {
+		t.Skip("needs PostgreSQL and waits for a lease to run out")
+	}
+	const n = 2000
+	endpoint := postgres(t)
+	var both []*server
+	for range 2 {
+		both = append(both, start(t, "--datastore-endpoint", endpoint, "--gc-workers=1"))
+	}
+	var leader, follower *server
+	await(t, "one of two servers to lead", func(ctx context.Context) (bool, any) {
+		var leading []bool
+		for _, s := range both {
+			l, err := s.collects(ctx)
+			if err != nil {
+				return false, err
+			}
+			leading = append(leading, l)
+		}
+		if leading[0] == leading[1] {
+			return false, leading
+		}
+		leader, follower = both[slices.Index(leading, true)], both[slices.Index(leading, false)]
+		return true, leading
+	})
+	before := follower.leaseHolder(t)
+	if before == "" || before != leader.leaseHolder(t) {
+		t.Errorf("the lease is held by %q", before)
+	}
+
+	ns := follower.namespace(t, "shared")
+	o := follower.create(t, configMaps, ns, "owner")
+	follower.createMany(t, n, configMaps, ns, "dependent", owner(o))
+	follower.create(t, configMaps, ns, "kept")
+	if l, err := follower.collects(t.Context()); l || err != nil {
+		t.Errorf("both collect (%v)", err)
+	}
+	deleted := follower.watchDeletions(t, configMaps, ns)
+	leader.delete(t, configMaps, o)
+	for range n / 10 {
+		deleted()
+	}
+	leader.kill()
+	killed := time.Now()
+	left := follower.count(t, configMaps, ns) - 1
+	if left <= 0 {
+		t.Fatal("the cascade was not interrupted")
+	}
+	await(t, "the other server to lead", func(ctx context.Context) (bool, any) {
+		l, err := follower.collects(ctx)
+		return l, err
+	})
+	took := time.Since(killed)
+	t.Logf("%d of %d were left; the other server led %s later", left, n, took.Round(time.Millisecond))
+	if took > 25*time.Second*slowness { // the lease, a retry, and the collector's start
+		t.Errorf("the other server led only after %s", took)
+	}
+	follower.awaitCount(t, 1, configMaps, ns)
+	if after := follower.leaseHolder(t); after == before {
+		t.Errorf("the lease is still held by %q", after)
+	}
+	follower.mustWork(t)
+
+	// A server that comes back lets the other lead.
+	leader.restart(t)
+	if l, err := leader.collects(t.Context()); l || err != nil {
+		t.Errorf("both collect (%v)", err)
+	}
+	// One that is asked to end does not let the other wait for the lease to run out.
+	follower.stop(t)
+	await(t, "the first server to lead again", func(ctx context.Context) (bool, any) {
+		l, err := leader.collects(ctx)
+		return l, err
+	})
+	leader.mustWork(t)
+}
+
+func (s *server) leaseHolder(t *testing.T) string {
+	t.Helper()
+	l, err := s.kube.CoordinationV1().Leases(metav1.NamespaceSystem).Get(t.Context(), "reap", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if l.Spec.HolderIdentity == nil {
+		return ""
+	}
+	return *l.Spec.HolderIdentity
+}
+
+// postgres starts a PostgreSQL of the test's own and returns where it is.
+func postgres(t *testing.T) string {
+	t.Helper()
+	initdb, server := postgresProgram(t, "initdb"), postgresProgram(t, "postgres")
+	// Its path to a socket has to be short, and it refuses to run as root.
+	top, err := os.MkdirTemp("", "reap-pg-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := os.RemoveAll(top); err != nil {
+			t.Error(err)
+		}
+	})
+	attributes := syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	if os.Geteuid() == 0 {
+		const nobody = 65534
+		if err := os.Chown(top, nobody, nobody); err != nil {
+			t.Fatal(err)
+		}
+		attributes.Credential = &syscall.Credential{Uid: nobody, Gid: nobody}
+	}
+	command := func(name string, args ...string) *exec.Cmd {
+		cmd := exec.Command(name, args...)
+		cmd.Dir = top
+		cmd.Env = []string{"HOME=" + top, "PATH=" + os.Getenv("PATH"), "LC_ALL=C"}
+		own := attributes
+		cmd.SysProcAttr = &own
+		return cmd
+	}
+	data := filepath.Join(top, "data")
+	if out, err := command(initdb, "--pgdata", data, "--username=reap", "--auth=trust", "--no-sync").CombinedOutput(); err != nil {
+		t.Fatalf("initdb: %v\n%s", err, out)
+	}
+	address := freeAddress(t)
+	_, port, err := net.SplitHostPort(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	log, err := os.Create(filepath.Join(top, "log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := command(server, "-D", data, "-p", port, "-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories="+top,
+		"-c", "fsync=off", "-c", "max_connections=200")
+	cmd.Stdout, cmd.Stderr = log, log
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Signal(syscall.SIGINT) // a fast shutdown; it may have ended
+		_ = cmd.Wait()
+		if t.Failed() {
+			raw, _ := os.ReadFile(log.Name()) // what there is helps
+			t.Logf("log of PostgreSQL:\n%s", raw)
+		}
+		_ = log.Close()
+	})
+	await(t, "PostgreSQL", func(ctx context.Context) (bool, any) {
+		c, err := (&net.Dialer{}).DialContext(ctx, "tcp", address)
+		if err != nil {
+			return false, err
+		}
+		return c.Close() == nil, nil
+	})
+	return fmt.Sprintf("postgres://reap@%s/reap?sslmode=disable", address)
+}
+
+func postgresProgram(t *testing.T, name string) string {
+	t.Helper()
+	if path, err := exec.LookPath(name); err == nil {
+		return path
+	}
+	found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/" + name) // fails for malformed patterns only
+	if len(found) == 0 {
+		t.Fatalf("no %s in PATH or /usr/lib/postgresql: install Debian's package postgresql, or test with -short", name)
+	}
+	return found[len(found)-1]
+}
+
+// freeAddress returns an address that nobody listened on a moment ago.
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }() // its address is all that was wanted
+	return l.Addr().String()
+}
