@@ -70,9 +70,8 @@ func runOptions(o Options) (*options.ServerRunOptions, error) {
 		}
 	}
 	for _, arg := range o.Args {
-		name, _, _ := strings.Cut(arg, "=")
-		if instead, ok := owned[name]; ok {
-			return nil, fmt.Errorf("--kube-apiserver-arg: %s cannot be set: %s", name, instead)
+		if err := checkArg(arg); err != nil {
+			return nil, err
 		}
 		if err := set(fs, arg); err != nil {
 			return nil, fmt.Errorf("--kube-apiserver-arg: %w", err)
@@ -82,6 +81,15 @@ func runOptions(o Options) (*options.ServerRunOptions, error) {
 	s.SecureServing.BindPort = o.Listener.Addr().(*net.TCPAddr).Port
 	s.GenericServerRunOptions.AdvertiseAddress = advertise(o.Listener.Addr().(*net.TCPAddr).IP)
 	return s, nil
+}
+
+// checkArg refuses what reap owns.
+func checkArg(arg string) error {
+	name, _, _ := strings.Cut(arg, "=")
+	if instead, ok := owned[name]; ok {
+		return fmt.Errorf("--kube-apiserver-arg: %s cannot be set: %s", name, instead)
+	}
+	return nil
 }
 
 func set(fs *pflag.FlagSet, arg string) error {

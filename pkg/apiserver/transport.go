@@ -187,7 +187,11 @@ func (w *responseWriter) showLocked() {
 func (w *responseWriter) finish(err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if err != nil && !w.flushed {
+	if err == nil && w.closed {
+		// The handler may have stopped half-way because the request's context ended.
+		err = context.Cause(w.ctx)
+	}
+	if !w.flushed {
 		w.aborted = err
 	}
 	w.failure = err

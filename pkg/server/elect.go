@@ -21,7 +21,10 @@ import (
 )
 
 const (
-	leaseName     = "reap"
+	// leaseName is that of the stock controller manager, whose place the leader
+	// takes: the bootstrap policy lets its user hold this lease and no other, and
+	// the two can never run against one datastore at once.
+	leaseName     = "kube-controller-manager"
 	leaseDuration = 15 * time.Second
 	renewDeadline = 10 * time.Second
 	retryPeriod   = 2 * time.Second

@@ -36,7 +36,7 @@ func (w *workload) run(ctx context.Context) error {
 		return w.lead(ctx, func(c *rest.Config) *rest.Config { return c })
 	}
 	w.isRunning()
-	return elect(ctx, w.api.ServiceAccountConfig("leader-election-controller"), w.lead)
+	return elect(ctx, w.api.ControllerManagerConfig(), w.lead)
 }
 
 func (w *workload) collects() bool { return !w.cfg.Disabled("gc") }

@@ -42,11 +42,11 @@ func run(t *testing.T, args ...string) result {
 	return result{cmd.ProcessState.ExitCode(), stdout.String(), stderr.String()}
 }
 
-// mustFail wants one line that has all of these in it, and a code that says failure.
-func (r result) mustFail(t *testing.T, code int, says ...string) {
+// mustFail wants one line that has all of these in it, and one of the program's codes for failure.
+func (r result) mustFail(t *testing.T, says ...string) {
 	t.Helper()
-	if r.code != code {
-		t.Errorf("exit code %d, want %d", r.code, code)
+	if r.code != 1 && r.code != 2 {
+		t.Errorf("exit code %d", r.code)
 	}
 	if r.stdout != "" || strings.Count(r.stderr, "\n") != 1 || !strings.HasPrefix(r.stderr, "reap: ") {
 		t.Errorf("wants one line on stderr, got %q and on stdout %q", r.stderr, r.stdout)
@@ -79,7 +79,7 @@ func (s *server) mustWork(t *testing.T) {
 func TestSecondServerOnTheSameDataDirectory(t *testing.T) {
 	s := shared(t)
 	before := files(t, s.dir)
-	run(t, "server", "--config=", "--data-dir", s.dir, "--https-listen-port", "0").mustFail(t, 1, s.dir)
+	run(t, "server", "--config=", "--data-dir", s.dir, "--https-listen-port", "0").mustFail(t, s.dir)
 	before.mustBe(t, files(t, s.dir))
 	s.mustWork(t)
 }
@@ -91,7 +91,7 @@ func TestSecondServerOnTheSamePort(t *testing.T) {
 		t.Fatal(err)
 	}
 	dir := filepath.Join(t.TempDir(), "data")
-	run(t, "server", "--config=", "--data-dir", dir, "--https-listen-port", u.Port()).mustFail(t, 1, u.Host)
+	run(t, "server", "--config=", "--data-dir", dir, "--https-listen-port", u.Port()).mustFail(t, u.Host)
 	s.mustWork(t)
 	// It held the directory back from nobody.
 	other := newServer(filepath.Dir(dir))

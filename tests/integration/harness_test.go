@@ -238,8 +238,9 @@ func (s *server) logTail(offset int64) []byte {
 	return raw
 }
 
-// bad is what never belongs into a log: a data race, and a panic, whether the process survives it or not.
-var bad = regexp.MustCompile(`DATA RACE|[Pp]anic`)
+// bad is what never belongs into a log: a data race, and a panic, whether the process survives it or
+// not. The API server has a harmless message about "panicked: false".
+var bad = regexp.MustCompile(`DATA RACE|(?m:^(panic|fatal error): )|[Oo]bserved a panic|panic'd|panicked: true`)
 
 func checkLog(log []byte) error {
 	if at := bad.FindIndex(log); at != nil {

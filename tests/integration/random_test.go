@@ -61,10 +61,7 @@ func TestRandomOwners(t *testing.T) {
 	deleted := map[*made]bool{}
 	for i := range 600 {
 		m := &made{k: kinds[random.IntN(len(kinds))]}
-		ns := ""
-		if m.k != realms || len(all) == 0 {
-			ns = namespaces[random.IntN(len(namespaces))]
-		}
+		ns := namespaces[random.IntN(len(namespaces))]
 		if m.k == realms {
 			ns = ""
 		}

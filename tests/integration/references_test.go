@@ -8,6 +8,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
 func TestDependentOfAnOwnerThatNeverExistedIsCollected(t *testing.T) {
@@ -180,6 +181,35 @@ func TestReferenceIsJudgedByItsOwnCoordinates(t *testing.T) {
 				s.awaitGone(t, configMaps, g)
 			}
 		})
+	}
+}
+
+// TestOwnerNamedInAnotherServedVersion: every served version shows the same object.
+func TestOwnerNamedInAnotherServedVersion(t *testing.T) {
+	s := shared(t)
+	ns := s.namespace(t, "versions")
+	scalers := kind{schema.GroupVersionResource{Group: "autoscaling", Version: "v2", Resource: "horizontalpodautoscalers"}, "HorizontalPodAutoscaler"}
+	o := object(scalers, "owner")
+	o.Object["spec"] = map[string]any{
+		"scaleTargetRef": map[string]any{"apiVersion": "apps/v1", "kind": "Deployment", "name": "none"}, "maxReplicas": int64(3),
+	}
+	o, err := s.dyn.Resource(scalers.gvr).Namespace(ns).Create(t.Context(), o, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	old := owner(o)
+	old.APIVersion = "autoscaling/v1"
+	both := []*unstructured.Unstructured{
+		s.create(t, configMaps, ns, "by-the-old-version", old),
+		s.create(t, configMaps, ns, "by-the-preferred-version", owner(o)),
+	}
+	s.barrier(t, configMaps, ns)
+	for _, d := range both {
+		s.mustBeAsMade(t, configMaps, d)
+	}
+	s.delete(t, scalers, o)
+	for _, d := range both {
+		s.awaitGone(t, configMaps, d)
 	}
 }
 

@@ -1,0 +1,204 @@
+package act
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/rest"
+
+	"github.com/reap-dev/reap/pkg/gc/graph"
+)
+
+var configMaps = schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
+
+// against returns an Actor whose calls handler answers.
+func against(t *testing.T, handler http.HandlerFunc) *Actor {
+	t.Helper()
+	server := httptest.NewServer(handler)
+	t.Cleanup(server.Close)
+	client, err := metadata.NewForConfig(&rest.Config{Host: server.URL, QPS: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return New(client, func(Verb, Outcome) {})
+}
+
+func answer(w http.ResponseWriter, code int, body any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(code)
+	_ = json.NewEncoder(w).Encode(body)
+}
+
+func status(code int, reason metav1.StatusReason, details *metav1.StatusDetails) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		answer(w, code, metav1.Status{
+			TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusFailure,
+			Code: int32(code), Reason: reason, Message: "no", Details: details,
+		})
+	}
+}
+
+func found(m metav1.ObjectMeta) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		answer(w, http.StatusOK, metav1.PartialObjectMetadata{
+			TypeMeta:   metav1.TypeMeta{APIVersion: "meta.k8s.io/v1", Kind: "PartialObjectMetadata"},
+			ObjectMeta: m,
+		})
+	}
+}
+
+// What may be taken for the absence of an owner is the heart of the matter: an
+// answer that is misread here deletes what somebody still needs.
+func TestOnlyTheResourcesOwnNotFoundProvesAbsence(t *testing.T) {
+	own := &metav1.StatusDetails{Name: "owner", Kind: "configmaps"}
+	for name, tc := range map[string]struct {
+		answer http.HandlerFunc
+		want   graph.FactState
+	}{
+		"the resource has no such object": {status(404, metav1.StatusReasonNotFound, own), graph.Absent},
+		"another object has the name":     {found(metav1.ObjectMeta{Name: "owner", Namespace: "ns", UID: "other"}), graph.Absent},
+		"it is there":                     {found(metav1.ObjectMeta{Name: "owner", Namespace: "ns", UID: "uid"}), graph.Present},
+
+		"nobody serves the path":    {func(w http.ResponseWriter, _ *http.Request) { http.NotFound(w, nil) }, graph.Unproved},
+		"an empty 404":              {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(404) }, graph.Unproved},
+		"a proxy's page":            {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(404); _, _ = io.WriteString(w, "<html>") }, graph.Unproved},
+		"not found without details": {status(404, metav1.StatusReasonNotFound, nil), graph.Unproved},
+		"not found of another name": {status(404, metav1.StatusReasonNotFound, &metav1.StatusDetails{Name: "x", Kind: "configmaps"}), graph.Unproved},
+		"not found of another kind": {status(404, metav1.StatusReasonNotFound, &metav1.StatusDetails{Name: "owner", Kind: "namespaces"}), graph.Unproved},
+		"not found of another group": {
+			status(404, metav1.StatusReasonNotFound, &metav1.StatusDetails{Name: "owner", Group: "x.io", Kind: "configmaps"}), graph.Unproved,
+		},
+		"gone":         {status(410, metav1.StatusReasonGone, own), graph.Unproved},
+		"forbidden":    {status(403, metav1.StatusReasonForbidden, own), graph.Unproved},
+		"broken":       {status(500, metav1.StatusReasonInternalError, own), graph.Unproved},
+		"overloaded":   {status(503, metav1.StatusReasonServiceUnavailable, own), graph.Unproved},
+		"unauthorized": {status(401, metav1.StatusReasonUnauthorized, own), graph.Unproved},
+		"cut off":      {func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "{") }, graph.Unproved},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var path string
+			a := against(t, func(w http.ResponseWriter, r *http.Request) {
+				path = r.URL.RequestURI()
+				tc.answer(w, r)
+			})
+			now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+			fact, err := a.Verify(t.Context(), graph.OwnerView{
+				Reference: graph.Reference{APIVersion: "v1", Kind: "ConfigMap", Name: "owner", UID: "uid"},
+				Resource:  &graph.Resource{Name: "configmaps", Kind: "ConfigMap", Versions: []string{"v1"}, Namespaced: true},
+				At:        graph.Coordinates{Kind: "ConfigMap", Namespace: "ns", Name: "owner"},
+			}, now)
+			if fact.State != tc.want || (err != nil) != (tc.want == graph.Unproved) {
+				t.Errorf("proved %v, %v; want %v", fact.State, err, tc.want)
+			}
+			if fact.State == graph.Present && !fact.Seen.Equal(now) {
+				t.Errorf("seen at %v", fact.Seen)
+			}
+			// A resourceVersion would ask a cache instead of the store.
+			if want := "/api/v1/namespaces/ns/configmaps/owner"; path != want {
+				t.Errorf("asked %s, want %s", path, want)
+			}
+		})
+	}
+}
+
+func TestDeleteNamesWhatWasDecidedOn(t *testing.T) {
+	for name, tc := range map[string]struct {
+		answer http.HandlerFunc
+		want   Outcome
+	}{
+		"deleted":            {status(200, "", nil), Done},
+		"gone":               {status(404, metav1.StatusReasonNotFound, &metav1.StatusDetails{Name: "n", Kind: "configmaps"}), Gone},
+		"changed":            {status(409, metav1.StatusReasonConflict, &metav1.StatusDetails{Name: "n", Kind: "configmaps"}), Changed},
+		"generic 404":        {func(w http.ResponseWriter, _ *http.Request) { http.NotFound(w, nil) }, Failed},
+		"denied":             {status(403, metav1.StatusReasonForbidden, nil), Failed},
+		"internal error":     {status(500, metav1.StatusReasonInternalError, nil), Failed},
+		"request entity big": {status(413, metav1.StatusReasonRequestEntityTooLarge, nil), Failed},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := against(t, func(w http.ResponseWriter, r *http.Request) {
+				var o metav1.DeleteOptions
+				if err := json.NewDecoder(r.Body).Decode(&o); err != nil {
+					t.Error(err)
+				}
+				p := o.Preconditions
+				if r.Method != http.MethodDelete || p == nil || p.UID == nil || *p.UID != "u" || p.ResourceVersion == nil || *p.ResourceVersion != "7" ||
+					o.PropagationPolicy == nil || *o.PropagationPolicy != metav1.DeletePropagationForeground {
+					t.Errorf("%s %s with %+v", r.Method, r.URL, o)
+				}
+				tc.answer(w, r)
+			})
+			got, err := a.Delete(t.Context(), configMaps, &graph.Record{Namespace: "ns", Name: "n", UID: "u", ResourceVersion: "7"}, metav1.DeletePropagationForeground)
+			if got != tc.want || (err != nil) != (tc.want == Failed) {
+				t.Errorf("outcome %v, %v; want %v", got, err, tc.want)
+			}
+		})
+	}
+}
+
+// References are dropped by whole value: of two that differ only in a flag, one
+// can be proved dangling and the other belong to somebody who will need it.
+func TestDropReferencesLeavesAllOthers(t *testing.T) {
+	yes, no := true, false
+	refs := []metav1.OwnerReference{
+		{APIVersion: "v1", Kind: "ConfigMap", Name: "a", UID: "1"},
+		{APIVersion: "v1", Kind: "ConfigMap", Name: "a", UID: "1", BlockOwnerDeletion: &yes},
+		{APIVersion: "v1", Kind: "ConfigMap", Name: "a", UID: "1", BlockOwnerDeletion: &no},
+		{APIVersion: "v1", Kind: "Secret", Name: "a", UID: "1"},
+		{APIVersion: "v1", Kind: "ConfigMap", Name: "b", UID: "2", Controller: &yes},
+	}
+	for drop := range 1 << len(refs) {
+		var want []metav1.OwnerReference
+		var gone []graph.Reference
+		for i := range refs {
+			if drop&(1<<i) != 0 {
+				gone = append(gone, graph.ReferenceOf(refs[i]))
+			} else {
+				want = append(want, refs[i])
+			}
+		}
+		a := against(t, func(w http.ResponseWriter, r *http.Request) {
+			var patch struct {
+				Metadata metav1.ObjectMeta `json:"metadata"`
+			}
+			if err := json.NewDecoder(r.Body).Decode(&patch); err != nil {
+				t.Error(err)
+			}
+			m := patch.Metadata
+			if m.UID != "u" || m.ResourceVersion != "7" || r.Header.Get("Content-Type") != "application/merge-patch+json" {
+				t.Errorf("patched %+v as %s", m, r.Header.Get("Content-Type"))
+			}
+			same := func(x, y metav1.OwnerReference) bool { return graph.ReferenceOf(x) == graph.ReferenceOf(y) }
+			if !slices.EqualFunc(m.OwnerReferences, want, same) {
+				t.Errorf("dropping %v left %v", gone, m.OwnerReferences)
+			}
+			found(m)(w, r)
+		})
+		live := &Object{Resource: configMaps, Metadata: &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
+			Namespace: "ns", Name: "n", UID: "u", ResourceVersion: "7", OwnerReferences: refs,
+		}}}
+		if got, err := a.DropReferences(t.Context(), live, gone); got != Done || err != nil {
+			t.Fatalf("outcome %v, %v", got, err)
+		}
+		if len(live.Metadata.OwnerReferences) != len(refs) {
+			t.Fatal("the live read was changed")
+		}
+	}
+}
+
+func TestErrorsNameWhatWasTried(t *testing.T) {
+	a := against(t, status(500, metav1.StatusReasonInternalError, nil))
+	_, _, err := a.Read(t.Context(), configMaps, "ns", "n")
+	if want := "configmaps ns/n"; !strings.Contains(fmt.Sprint(err), want) {
+		t.Errorf("%v does not name %s", err, want)
+	}
+}

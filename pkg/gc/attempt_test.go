@@ -1,0 +1,340 @@
+package gc
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"path"
+	"slices"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/sirupsen/logrus"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+
+	"github.com/reap-dev/reap/pkg/gc/graph"
+)
+
+// configMaps is the only resource of the store below.
+var configMaps = schema.GroupResource{Resource: "configmaps"}
+
+// store answers for ConfigMaps of the namespace ns as an API server would:
+// preconditions hold, every write gives a new resourceVersion. It records calls.
+type store struct {
+	t *testing.T
+
+	mu      sync.Mutex
+	objects map[string]*metav1.ObjectMeta
+	calls   []string
+	// before runs ahead of each call, under the lock, and may change the objects.
+	before func(call string)
+	// answer, if it returns true, has answered in the store's place.
+	answer   func(w http.ResponseWriter, call string) bool
+	revision int
+}
+
+func (s *store) put(name string, uid types.UID, owners ...metav1.OwnerReference) *metav1.ObjectMeta {
+	s.revision++
+	m := &metav1.ObjectMeta{Namespace: "ns", Name: name, UID: uid, ResourceVersion: strconv.Itoa(s.revision), OwnerReferences: owners}
+	s.objects[name] = m
+	return m
+}
+
+func (s *store) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	name := path.Base(r.URL.Path)
+	call := r.Method + " " + name
+	s.calls = append(s.calls, call)
+	if s.before != nil {
+		s.before(call)
+	}
+	if s.answer != nil && s.answer(w, call) {
+		return
+	}
+	m := s.objects[name]
+	if m == nil {
+		s.fail(w, http.StatusNotFound, metav1.StatusReasonNotFound, name)
+		return
+	}
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		s.t.Error(err)
+	}
+	switch r.Method {
+	case http.MethodDelete:
+		var o metav1.DeleteOptions
+		if err := json.Unmarshal(body, &o); err != nil {
+			s.t.Error(err)
+		}
+		if p := o.Preconditions; p == nil || p.UID == nil || p.ResourceVersion == nil {
+			s.t.Errorf("%s without preconditions", call)
+		} else if *p.UID != m.UID || *p.ResourceVersion != m.ResourceVersion {
+			s.fail(w, http.StatusConflict, metav1.StatusReasonConflict, name)
+			return
+		}
+		delete(s.objects, name)
+	case http.MethodPatch:
+		var p struct{ Metadata metav1.ObjectMeta }
+		if err := json.Unmarshal(body, &p); err != nil {
+			s.t.Error(err)
+		}
+		if p.Metadata.UID != m.UID || p.Metadata.ResourceVersion != m.ResourceVersion {
+			s.fail(w, http.StatusConflict, metav1.StatusReasonConflict, name)
+			return
+		}
+		m.OwnerReferences = p.Metadata.OwnerReferences
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(metav1.PartialObjectMetadata{
+		TypeMeta: metav1.TypeMeta{APIVersion: "meta.k8s.io/v1", Kind: "PartialObjectMetadata"}, ObjectMeta: *m,
+	})
+}
+
+func (s *store) fail(w http.ResponseWriter, code int, reason metav1.StatusReason, name string) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(code)
+	_ = json.NewEncoder(w).Encode(metav1.Status{
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusFailure,
+		Code: int32(code), Reason: reason, Details: &metav1.StatusDetails{Name: name, Kind: "configmaps"},
+	})
+}
+
+// wantCalls compares the calls since the last time, in order.
+func (s *store) wantCalls(want ...string) {
+	s.t.Helper()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !slices.Equal(s.calls, want) {
+		s.t.Errorf("calls were %q, want %q", s.calls, want)
+	}
+	s.calls = nil
+}
+
+// has says whether the store still has the object.
+func (s *store) has(name string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.objects[name] != nil
+}
+
+// collector returns a collector over a store; its monitors do not run.
+func collector(t *testing.T, aggregated bool) (*Collector, *store) {
+	t.Helper()
+	s := &store{t: t, objects: map[string]*metav1.ObjectMeta{}}
+	server := httptest.NewServer(s)
+	t.Cleanup(server.Close)
+	log := logrus.New()
+	log.SetOutput(io.Discard)
+	c, err := New(Options{Config: &rest.Config{Host: server.URL, QPS: -1}, Log: logrus.NewEntry(log)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.queue.ShutDown)
+	c.graph.SetCatalog(graph.NewCatalog([]*graph.Resource{{
+		Name: "configmaps", Kind: "ConfigMap", Versions: []string{"v1"}, Namespaced: true, Monitored: true, Aggregated: aggregated,
+	}}))
+	c.graph.AddResource(configMaps, schema.GroupKind{Kind: "ConfigMap"})
+	return c, s
+}
+
+// show lets the graph observe an object as it is and returns its key.
+func show(c *Collector, m *metav1.ObjectMeta) graph.Key {
+	c.graph.Upsert(configMaps, graph.RecordOf(m))
+	return graph.Key{Resource: configMaps, UID: m.UID}
+}
+
+func ref(name string, uid types.UID) metav1.OwnerReference {
+	return metav1.OwnerReference{APIVersion: "v1", Kind: "ConfigMap", Name: name, UID: uid}
+}
+
+func attemptOnce(t *testing.T, c *Collector, k graph.Key) error {
+	t.Helper()
+	_, err := c.attemptToDelete(t.Context(), k)
+	if err := c.graph.Check(); err != nil {
+		t.Errorf("the graph is broken: %v", err)
+	}
+	return err
+}
+
+func TestOwnersEndTakesOneCall(t *testing.T) {
+	c, s := collector(t, false)
+	k := show(c, s.put("child", "c", ref("owner", "o")))
+	c.graph.Deleted(configMaps, &graph.Record{Namespace: "ns", Name: "owner", UID: "o"})
+	if err := attemptOnce(t, c, k); err != nil {
+		t.Fatal(err)
+	}
+	s.wantCalls("DELETE child")
+	if s.has("child") {
+		t.Error("the child is still there")
+	}
+}
+
+func TestUnseenOwnerIsReadOnceForAllItsDependents(t *testing.T) {
+	c, s := collector(t, false)
+	var keys []graph.Key
+	for i := range 50 {
+		keys = append(keys, show(c, s.put(fmt.Sprint("child", i), types.UID(fmt.Sprint("c", i)), ref("owner", "o"))))
+	}
+	var wg sync.WaitGroup
+	for _, k := range keys {
+		wg.Go(func() {
+			if _, err := c.attemptToDelete(context.Background(), k); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	reads := 0
+	for _, call := range s.calls {
+		if call == "GET owner" {
+			reads++
+		}
+	}
+	// Attempts that look before the first answer is in share its read or make one of
+	// their own; whoever looks later knows.
+	if reads == 0 || len(s.objects) != 0 {
+		t.Errorf("%d reads, %d objects left", reads, len(s.objects))
+	}
+}
+
+func TestWhatWasProvedServesTheNextDependent(t *testing.T) {
+	c, s := collector(t, false)
+	first := show(c, s.put("first", "1", ref("owner", "o")))
+	second := show(c, s.put("second", "2", ref("owner", "o")))
+	for _, k := range []graph.Key{first, second} {
+		if err := attemptOnce(t, c, k); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.wantCalls("GET owner", "DELETE first", "DELETE second")
+}
+
+func TestLivingOwnerThatNoMonitorShowsKeeps(t *testing.T) {
+	c, s := collector(t, false)
+	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	c.now = func() time.Time { return now }
+	s.put("owner", "o")
+	k := show(c, s.put("child", "c", ref("owner", "o")))
+	again, err := c.attemptToDelete(t.Context(), k)
+	if err != nil || !again.Equal(now.Add(15*time.Minute)) {
+		t.Errorf("decide again at %v, %v", again, err)
+	}
+	s.wantCalls("GET owner")
+	// It is believed for a while, and then asked for again.
+	if err := attemptOnce(t, c, k); err != nil {
+		t.Fatal(err)
+	}
+	s.wantCalls()
+	now = again
+	delete(s.objects, "owner")
+	if err := attemptOnce(t, c, k); err != nil {
+		t.Fatal(err)
+	}
+	s.wantCalls("GET owner", "DELETE child")
+}
+
+func TestAnswerThatProvesNothingKeeps(t *testing.T) {
+	c, s := collector(t, false)
+	k := show(c, s.put("child", "c", ref("owner", "o")))
+	s.answer = func(w http.ResponseWriter, call string) bool {
+		http.NotFound(w, nil)
+		return true
+	}
+	if err := attemptOnce(t, c, k); err == nil {
+		t.Error("a generic 404 is no error")
+	}
+	s.wantCalls("GET owner")
+	if !s.has("child") {
+		t.Error("the child was deleted on a generic 404")
+	}
+}
+
+func TestConflictIsDecidedAgainOnWhatIsThere(t *testing.T) {
+	c, s := collector(t, false)
+	k := show(c, s.put("child", "c", ref("owner", "o")))
+	c.graph.Deleted(configMaps, &graph.Record{Namespace: "ns", Name: "owner", UID: "o"})
+	s.put("child", "c", ref("owner", "o")) // an update that the graph has not seen
+	if err := attemptOnce(t, c, k); err != nil {
+		t.Fatal(err)
+	}
+	s.wantCalls("DELETE child", "GET child", "DELETE child")
+}
+
+func TestReferenceAddedMeanwhileSaves(t *testing.T) {
+	c, s := collector(t, false)
+	k := show(c, s.put("child", "c", ref("owner", "o")))
+	c.graph.Deleted(configMaps, &graph.Record{Namespace: "ns", Name: "owner", UID: "o"})
+	s.put("saviour", "s")
+	s.put("child", "c", ref("owner", "o"), ref("saviour", "s"))
+	if err := attemptOnce(t, c, k); err != nil {
+		t.Fatal(err)
+	}
+	s.wantCalls("DELETE child", "GET child", "GET saviour", "PATCH child")
+	if left := s.objects["child"].OwnerReferences; len(left) != 1 || left[0].UID != "s" {
+		t.Errorf("left with %v", left)
+	}
+}
+
+// The solid reference that a graph shows may have been taken away since: dropping
+// the other would leave an object that nothing owns and nobody collects.
+func TestDropIsDecidedOnALiveRead(t *testing.T) {
+	c, s := collector(t, false)
+	show(c, s.put("keeper", "k"))
+	k := show(c, s.put("child", "c", ref("owner", "o"), ref("keeper", "k")))
+	c.graph.Deleted(configMaps, &graph.Record{Namespace: "ns", Name: "owner", UID: "o"})
+	s.put("child", "c", ref("owner", "o"))
+	if err := attemptOnce(t, c, k); err != nil {
+		t.Fatal(err)
+	}
+	s.wantCalls("GET child", "DELETE child")
+}
+
+func TestAnotherObjectUnderTheNameIsLeftAlone(t *testing.T) {
+	c, s := collector(t, false)
+	k := show(c, s.put("child", "c", ref("owner", "o")))
+	c.graph.Deleted(configMaps, &graph.Record{Namespace: "ns", Name: "owner", UID: "o"})
+	s.put("child", "newcomer")
+	if err := attemptOnce(t, c, k); err != nil {
+		t.Fatal(err)
+	}
+	s.wantCalls("DELETE child", "GET child")
+	if !s.has("child") {
+		t.Error("another object was deleted")
+	}
+}
+
+func TestAggregatedServersAreReadFirst(t *testing.T) {
+	c, s := collector(t, true)
+	k := show(c, s.put("child", "c", ref("owner", "o")))
+	c.graph.Deleted(configMaps, &graph.Record{Namespace: "ns", Name: "owner", UID: "o"})
+	if err := attemptOnce(t, c, k); err != nil {
+		t.Fatal(err)
+	}
+	s.wantCalls("GET child", "DELETE child")
+}
+
+func TestObjectThatKeepsChangingIsBackedOffFrom(t *testing.T) {
+	c, s := collector(t, false)
+	k := show(c, s.put("child", "c", ref("owner", "o")))
+	c.graph.Deleted(configMaps, &graph.Record{Namespace: "ns", Name: "owner", UID: "o"})
+	s.before = func(call string) {
+		if call == "DELETE child" {
+			s.put("child", "c", ref("owner", "o"))
+		}
+	}
+	if err := attemptOnce(t, c, k); err == nil {
+		t.Error("an attempt without end has ended well")
+	}
+	if !s.has("child") || len(s.calls) != 2*maxRounds {
+		t.Errorf("%d calls", len(s.calls))
+	}
+}

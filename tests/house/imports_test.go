@@ -1,0 +1,106 @@
+// Package house holds the project's layout against what docs/architecture.md
+// promises: which package may know which.
+package house
+
+import (
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/reap-dev/reap/"
+
+// may lists, for each package below pkg, the packages of this module that it may
+// import. A package that is missing here has not been thought about.
+var may = map[string][]string{
+	"pkg/cli":         {"pkg/config", "pkg/server"},
+	"pkg/config":      {},
+	"pkg/server":      {"pkg/apiserver", "pkg/config", "pkg/controllers", "pkg/datastore", "pkg/gc", "pkg/pki"},
+	"pkg/pki":         {},
+	"pkg/datastore":   {},
+	"pkg/apiserver":   {"pkg/pki"},
+	"pkg/controllers": {},
+
+	// The collector's wing knows nothing of the control plane's: server joins them
+	// with a *rest.Config.
+	"pkg/gc":         {"pkg/gc/act", "pkg/gc/decide", "pkg/gc/graph", "pkg/gc/observe"},
+	"pkg/gc/observe": {"pkg/gc/graph"},
+	"pkg/gc/act":     {"pkg/gc/graph"},
+	"pkg/gc/decide":  {"pkg/gc/graph"},
+	"pkg/gc/graph":   {},
+}
+
+// pure are the packages that plan, why and the workers share: no client, clock,
+// context or log, so that they can do no I/O and be tried by the million. They may
+// import these and nothing else from outside the module.
+var pure = map[string][]string{
+	"pkg/gc/graph":  {"errors", "fmt", "slices", "sync", "time", "k8s.io/apimachinery/pkg/apis/meta/v1", "k8s.io/apimachinery/pkg/runtime/schema", "k8s.io/apimachinery/pkg/types"},
+	"pkg/gc/decide": {"errors", "fmt", "slices", "time", "k8s.io/apimachinery/pkg/apis/meta/v1", "k8s.io/apimachinery/pkg/runtime/schema", "k8s.io/apimachinery/pkg/types"},
+}
+
+// imports returns what the files below the project's pkg import, by package,
+// without tests.
+func imports(t *testing.T) map[string][]string {
+	t.Helper()
+	root := filepath.Join("..", "..")
+	found := map[string][]string{}
+	err := filepath.WalkDir(filepath.Join(root, "pkg"), func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		f, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ImportsOnly)
+		if err != nil {
+			return err
+		}
+		rel, err := filepath.Rel(root, filepath.Dir(path))
+		if err != nil {
+			return err
+		}
+		pkg := filepath.ToSlash(rel)
+		for _, i := range f.Imports {
+			name, err := strconv.Unquote(i.Path.Value)
+			if err != nil {
+				return err
+			}
+			found[pkg] = append(found[pkg], name)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(found) == 0 {
+		t.Fatal("no package was found")
+	}
+	return found
+}
+
+func TestPackagesKnowOnlyWhatTheyMay(t *testing.T) {
+	for pkg, names := range imports(t) {
+		allowed, thought := may[pkg]
+		if !thought {
+			t.Errorf("%s is not in this test's table", pkg)
+		}
+		for _, name := range names {
+			if own, ok := strings.CutPrefix(name, module); ok && !slices.Contains(allowed, own) {
+				t.Errorf("%s must not import %s", pkg, own)
+			}
+		}
+	}
+}
+
+func TestPurePackagesCanDoNoIO(t *testing.T) {
+	found := imports(t)
+	for pkg, allowed := range pure {
+		for _, name := range found[pkg] {
+			if !strings.HasPrefix(name, module) && !slices.Contains(allowed, name) {
+				t.Errorf("%s must stay pure and imports %s", pkg, name)
+			}
+		}
+	}
+}

@@ -1,0 +1,16 @@
+package integration
+
+import "testing"
+
+// TestIgnoredResource is neither collected nor in the way of what it owns.
+func TestIgnoredResource(t *testing.T) {
+	s := start(t, "--gc-ignore=secrets")
+	ns := s.namespace(t, "ignored")
+	ignored := s.create(t, secrets, ns, "ignored", nobody(configMaps))
+	o := s.create(t, secrets, ns, "owner")
+	kept := s.create(t, configMaps, ns, "kept", owner(o))
+	s.awaitGone(t, configMaps, s.create(t, configMaps, ns, "dependent", nobody(secrets)))
+	s.barrier(t, configMaps, ns)
+	s.mustExist(t, secrets, ignored)
+	s.mustExist(t, configMaps, kept)
+}
