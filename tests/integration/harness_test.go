@@ -123,6 +123,19 @@ func reap(env []string, args ...string) *exec.Cmd {
 
 // launch starts a process and returns when it is ready.
 func (s *server) launch() error {
+	if err := s.begin(); err != nil {
+		return err
+	}
+	if err := s.awaitReady(); err != nil {
+		return fmt.Errorf("starting reap server %s: %w", strings.Join(s.args, " "), err)
+	}
+	var err error
+	s.clients, err = newClients(s.Kubeconfig)
+	return err
+}
+
+// begin starts a process.
+func (s *server) begin() error {
 	log, err := os.OpenFile(s.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
@@ -142,11 +155,7 @@ func (s *server) launch() error {
 		_ = cmd.Wait() // the state says all of it
 	}(s.cmd)
 	s.done = done
-	if err := s.awaitReady(); err != nil {
-		return fmt.Errorf("starting reap server %s: %w", strings.Join(s.args, " "), err)
-	}
-	s.clients, err = newClients(s.Kubeconfig)
-	return err
+	return nil
 }
 
 func (s *server) readyFile() string { return filepath.Join(s.dir, "ready.json") }
