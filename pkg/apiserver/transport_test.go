@@ -13,7 +13,7 @@ import (
 )
 
 // call sends a request through a transport in front of handler.
-func call(t *testing.T, ctx context.Context, handler http.HandlerFunc) (*http.Response, error, *transport) {
+func call(t *testing.T, ctx context.Context, handler http.HandlerFunc) (*http.Response, *transport, error) {
 	t.Helper()
 	tr := &transport{handler: handler, caller: &user.DefaultInfo{Name: "me"}, serving: &sync.WaitGroup{}}
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, inProcessHost+"/api/v1?watch=true", strings.NewReader("asked"))
@@ -21,12 +21,12 @@ func call(t *testing.T, ctx context.Context, handler http.HandlerFunc) (*http.Re
 		t.Fatal(err)
 	}
 	resp, err := tr.RoundTrip(req)
-	return resp, err, tr
+	return resp, tr, err
 }
 
 func TestAnswerIsWhole(t *testing.T) {
 	long := strings.Repeat("x", 5*streamAfter)
-	resp, err, tr := call(t, t.Context(), func(w http.ResponseWriter, r *http.Request) {
+	resp, tr, err := call(t, t.Context(), func(w http.ResponseWriter, r *http.Request) {
 		asked, err := io.ReadAll(r.Body)
 		if err != nil || string(asked) != "asked" || r.RequestURI != "/api/v1?watch=true" {
 			t.Errorf("the handler saw %q at %s: %v", asked, r.RequestURI, err)
@@ -51,7 +51,7 @@ func TestAnswerIsWhole(t *testing.T) {
 }
 
 func TestCallerIsKnownAndNobodyElse(t *testing.T) {
-	_, err, tr := call(t, t.Context(), func(_ http.ResponseWriter, r *http.Request) {
+	_, tr, err := call(t, t.Context(), func(_ http.ResponseWriter, r *http.Request) {
 		resp, ok, err := inProcessAuthenticator.AuthenticateRequest(r)
 		if err != nil || !ok || resp.User.GetName() != "me" {
 			t.Errorf("authenticated as %v, %v, %v", resp, ok, err)
@@ -70,7 +70,7 @@ func TestCallerIsKnownAndNobodyElse(t *testing.T) {
 
 func TestStreamArrivesWhileTheHandlerRuns(t *testing.T) {
 	more := make(chan struct{})
-	resp, err, tr := call(t, t.Context(), func(w http.ResponseWriter, _ *http.Request) {
+	resp, tr, err := call(t, t.Context(), func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = io.WriteString(w, "one")
 		w.(http.Flusher).Flush()
 		<-more
@@ -95,7 +95,7 @@ func TestStreamArrivesWhileTheHandlerRuns(t *testing.T) {
 // A watch ends when its reader closes the body, even if the handler writes into a
 // full buffer at that moment.
 func TestClosedBodyEndsTheHandler(t *testing.T) {
-	resp, err, tr := call(t, t.Context(), func(w http.ResponseWriter, r *http.Request) {
+	resp, tr, err := call(t, t.Context(), func(w http.ResponseWriter, r *http.Request) {
 		for {
 			if _, err := w.Write(make([]byte, streamAfter)); err != nil {
 				break
@@ -116,7 +116,7 @@ func TestClosedBodyEndsTheHandler(t *testing.T) {
 func TestEndedContextEndsCallAndHandler(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	enough := errors.New("enough")
-	_, err, tr := call(t, ctx, func(_ http.ResponseWriter, r *http.Request) {
+	_, tr, err := call(t, ctx, func(_ http.ResponseWriter, r *http.Request) {
 		cancel(enough)
 		<-r.Context().Done()
 	})
@@ -127,13 +127,13 @@ func TestEndedContextEndsCallAndHandler(t *testing.T) {
 }
 
 func TestAbortIsAnErrorAndNotAShortAnswer(t *testing.T) {
-	if _, err, _ := call(t, t.Context(), func(w http.ResponseWriter, _ *http.Request) {
+	if _, _, err := call(t, t.Context(), func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = io.WriteString(w, "half")
 		panic(http.ErrAbortHandler)
 	}); err == nil {
 		t.Error("an abort before anything was shown is no error")
 	}
-	resp, err, _ := call(t, t.Context(), func(w http.ResponseWriter, _ *http.Request) {
+	resp, _, err := call(t, t.Context(), func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = io.WriteString(w, "half")
 		w.(http.Flusher).Flush()
 		panic(http.ErrAbortHandler)

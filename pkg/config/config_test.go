@@ -13,7 +13,7 @@ func TestDefaultDataDir(t *testing.T) {
 		env  map[string]string
 		want string
 	}{
-		{"root", 0, map[string]string{"HOME": "/root", "XDG_DATA_HOME": "/root/data"}, "/var/lib/reap"},
+		{"root", 0, map[string]string{"HOME": "/home/admin", "XDG_DATA_HOME": "/home/admin/data"}, "/var/lib/reap"},
 		{"XDG", 1000, map[string]string{"HOME": "/home/u", "XDG_DATA_HOME": "/data"}, "/data/reap"},
 		{"home", 1000, map[string]string{"HOME": "/home/u"}, "/home/u/.local/share/reap"},
 		{"relative XDG", 1000, map[string]string{"HOME": "/home/u", "XDG_DATA_HOME": "data"}, "/home/u/.local/share/reap"},
