@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"runtime"
 	"slices"
 	"sync"
 	"time"
@@ -23,6 +24,7 @@ import (
 	"k8s.io/apiserver/pkg/authentication/serviceaccount"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/client-go/rest"
+	"k8s.io/klog/v2"
 	aggregatorapiserver "k8s.io/kube-aggregator/pkg/apiserver"
 	"k8s.io/kubernetes/cmd/kube-apiserver/app"
 )
@@ -34,51 +36,60 @@ type Server struct {
 	serving sync.WaitGroup
 	done    chan struct{} // closed when the API server has returned
 	err     error         // why; read after done
+	gaveUp  chan struct{} // closed when it met what it takes for fatal
+	giveUp  sync.Once
 }
 
 // Start starts the API server and returns when it is ready to serve, which
 // /readyz would say too. Ending ctx abandons the start; it does not stop a Server
-// that has been returned. On an error the listener is closed.
-func Start(ctx context.Context, o Options) (_ *Server, err error) {
-	defer func() {
-		if err != nil {
-			_ = o.Listener.Close() // may have been closed with the server
-		}
-	}()
+// that has been returned. The listener is closed with the server, and on an error.
+func Start(ctx context.Context, o Options) (*Server, error) {
 	runCtx, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	defer func() {
-		if err != nil {
-			cancel()
-		}
-	}()
+	s := &Server{cancel: cancel, done: make(chan struct{}), gaveUp: make(chan struct{})}
+	// What kube-apiserver takes for fatal ends the process, from whatever goroutine.
+	// Here it ends that goroutine and the server, in order.
+	klog.OsExit = func(int) {
+		s.giveUp.Do(func() { close(s.gaveUp) })
+		runtime.Goexit()
+	}
 	chain, err := build(runCtx, o)
 	if err != nil {
-		return nil, err
+		cancel()
+		return nil, errors.Join(err, o.Listener.Close())
 	}
-	s := &Server{handler: chain.GenericAPIServer.Handler, cancel: cancel, done: make(chan struct{})}
+	s.handler = chain.GenericAPIServer.Handler
 	chain.GenericAPIServer.ShutdownTimeout = shutdownTimeout
 	prepared, err := chain.PrepareRun()
 	if err != nil {
-		return nil, fmt.Errorf("preparing the API server: %w", err)
+		cancel()
+		return nil, errors.Join(fmt.Errorf("preparing the API server: %w", err), o.Listener.Close())
 	}
 	go func() {
 		defer close(s.done)
 		s.err = prepared.Run(runCtx)
 	}()
 	if err := s.waitReady(ctx); err != nil {
-		s.Stop(ctx)
-		return nil, err
+		stopCtx, end := context.WithTimeout(context.WithoutCancel(ctx), 2*shutdownTimeout)
+		defer end()
+		return nil, errors.Join(err, s.Stop(stopCtx))
 	}
 	return s, nil
 }
 
-// Done is closed when the API server has ended, by Stop or by itself.
-func (s *Server) Done() <-chan struct{} { return s.done }
+// errGaveUp is all that is known when kube-apiserver's own code gave up.
+var errGaveUp = errors.New("it gave up, and said why in the log")
 
-// Err says why the API server ended by itself; call it after Done.
-func (s *Server) Err() error {
-	<-s.done
-	return s.err
+// Wait returns when ctx ends, with nil, or when the API server has ended or given
+// up by itself, with the reason.
+func (s *Server) Wait(ctx context.Context) error {
+	select {
+	case <-ctx.Done():
+		return nil
+	case <-s.gaveUp:
+		return errGaveUp
+	case <-s.done:
+		return errors.Join(errors.New("it ended unasked"), s.err)
+	}
 }
 
 // Stop ends the API server and waits, at most until ctx ends, for it and for the
@@ -86,6 +97,7 @@ func (s *Server) Err() error {
 // stopped before.
 func (s *Server) Stop(ctx context.Context) error {
 	s.cancel()
+	// Ends also if ctx does first: with the process, which is about to.
 	all := make(chan struct{})
 	go func() {
 		defer close(all)
@@ -159,6 +171,8 @@ func (s *Server) waitReady(ctx context.Context) error {
 		select {
 		case <-s.done:
 			return false, errors.Join(errors.New("the API server ended before it was ready"), s.err)
+		case <-s.gaveUp:
+			return false, fmt.Errorf("the API server did not get ready: %w", errGaveUp)
 		default:
 		}
 		last = getOK(ctx, client, inProcessHost+"/readyz")

@@ -57,30 +57,51 @@ var owned = map[string]string{
 	"shutdown-watch-termination-grace-period": "reap stops within ten seconds",
 }
 
-// runOptions turns the options into kube-apiserver's.
-func runOptions(o Options) (*options.ServerRunOptions, error) {
+// CheckArgs says whether kube-apiserver takes the user's arguments, one by one. It
+// changes nothing.
+func CheckArgs(args []string) error {
+	_, fs := newRunOptions()
+	return setArgs(fs, args)
+}
+
+// newRunOptions returns kube-apiserver's options at their defaults, and the flags
+// that set them.
+func newRunOptions() (*options.ServerRunOptions, *pflag.FlagSet) {
 	s := options.NewServerRunOptions()
 	fs := pflag.NewFlagSet("kube-apiserver", pflag.ContinueOnError)
 	for _, set := range s.Flags().FlagSets {
 		fs.AddFlagSet(set)
 	}
+	return s, fs
+}
+
+// runOptions turns the options into kube-apiserver's.
+func runOptions(o Options) (*options.ServerRunOptions, error) {
+	s, fs := newRunOptions()
 	for _, arg := range arguments(o) {
 		if err := set(fs, arg); err != nil {
 			return nil, fmt.Errorf("setting our own argument: %w", err)
 		}
 	}
-	for _, arg := range o.Args {
-		if err := checkArg(arg); err != nil {
-			return nil, err
-		}
-		if err := set(fs, arg); err != nil {
-			return nil, fmt.Errorf("--kube-apiserver-arg: %w", err)
-		}
+	if err := setArgs(fs, o.Args); err != nil {
+		return nil, err
 	}
 	s.SecureServing.Listener = o.Listener
 	s.SecureServing.BindPort = o.Listener.Addr().(*net.TCPAddr).Port
 	s.GenericServerRunOptions.AdvertiseAddress = advertise(o.Listener.Addr().(*net.TCPAddr).IP)
 	return s, nil
+}
+
+func setArgs(fs *pflag.FlagSet, args []string) error {
+	for _, arg := range args {
+		if err := checkArg(arg); err != nil {
+			return err
+		}
+		if err := set(fs, arg); err != nil {
+			return fmt.Errorf("--kube-apiserver-arg: %w", err)
+		}
+	}
+	return nil
 }
 
 // checkArg refuses what reap owns.
@@ -133,6 +154,8 @@ func arguments(o Options) []string {
 		// Its finalizers on PVs and PVCs are taken off only by controllers that do
 		// not run here: a claim could never be deleted.
 		"disable-admission-plugins=StorageObjectInUseProtection",
+		// Watches end when a stop begins, instead of keeping it waiting.
+		"shutdown-watch-termination-grace-period=2s",
 	}
 	if o.EtcdCAFile != "" {
 		args = append(args, "etcd-cafile="+o.EtcdCAFile)

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"io"
 
 	"github.com/sirupsen/logrus"
@@ -52,7 +53,11 @@ func serverCommand(stderr io.Writer, serve runServer) *cli.Command {
 				return err
 			}
 			options.Version = Version
-			if err := serve(c.Context, options); err != nil {
+			err = serve(c.Context, options)
+			if wrong := (config.Wrong{}); errors.As(err, &wrong) {
+				return wrong
+			}
+			if err != nil {
 				return &runError{err: err, print: printer(options.Log, err)}
 			}
 			return nil

@@ -95,3 +95,10 @@ func (s Server) Disabled(name string) bool {
 	}
 	return isController(name) && slices.Contains(s.Disable, allControllers)
 }
+
+// Wrong is an error about what was configured that only the part concerned could
+// find, before anything was done.
+type Wrong struct{ Err error }
+
+func (w Wrong) Error() string { return w.Err.Error() }
+func (w Wrong) Unwrap() error { return w.Err }

@@ -44,6 +44,9 @@ const (
 //	controllers and collector     clients of the API server
 //	ready                         says so only when all of that runs
 func Run(ctx context.Context, cfg config.Server) error {
+	if err := apiserver.CheckArgs(cfg.KubeAPIServerArgs); err != nil {
+		return config.Wrong{Err: err}
+	}
 	s := &server{cfg: cfg, began: time.Now(), notify: takeNotifySocket()}
 	err := s.run(ctx)
 	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
@@ -124,10 +127,8 @@ func (s *server) serve(ctx context.Context, dir *dataDir, api *apiserver.Server,
 
 	parts.Go(func() { access.keep(ctx) })
 	parts.Go(func() {
-		select {
-		case <-api.Done():
-			fail(failure("the API server", api.Err()))
-		case <-ctx.Done():
+		if err := api.Wait(ctx); err != nil {
+			fail(failure("the API server", err))
 		}
 	})
 	running := make(chan struct{})
@@ -171,10 +172,5 @@ func (s *server) announce(dir *dataDir, access *access) error {
 	return nil
 }
 
-// failure describes a part that ended though nobody asked it to.
-func failure(part string, err error) error {
-	if err == nil {
-		return fmt.Errorf("%s ended unexpectedly", part)
-	}
-	return fmt.Errorf("%s failed: %w", part, err)
-}
+// failure says which part could not go on.
+func failure(part string, err error) error { return fmt.Errorf("%s failed: %w", part, err) }

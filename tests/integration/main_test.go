@@ -70,7 +70,11 @@ func endCommon() error {
 		common.s.kill()
 		return nil // each test that wanted it has said so
 	}
-	if err := common.s.terminate(); err != nil {
+	err := common.s.terminate()
+	if err == nil {
+		err = checkLog(common.s.logFrom(0))
+	}
+	if err != nil {
 		common.s.kill()
 		return fmt.Errorf("%w\n%s", err, common.s.logTail(0))
 	}

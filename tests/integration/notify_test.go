@@ -46,7 +46,6 @@ func TestSystemdIsTold(t *testing.T) {
 	}
 	messages := make(chan told, 100)
 	go func() {
-		defer close(messages)
 		buffer := make([]byte, 4096)
 		for {
 			n, err := l.Read(buffer)
@@ -84,8 +83,16 @@ func TestSystemdIsTold(t *testing.T) {
 	if m := next(); m.text != "STOPPING=1" {
 		t.Errorf("got %+v", m)
 	}
-	_ = l.Close() // what was sent before has been read or is lost, and then there is no more
-	for m := range messages {
+	// Datagrams keep their order: what the server sent last comes before this.
+	end, err := net.DialUnix("unixgram", nil, l.LocalAddr().(*net.UnixAddr))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = end.Close() }() // nothing is read from it
+	if _, err := end.Write([]byte("END")); err != nil {
+		t.Fatal(err)
+	}
+	for m := next(); m.text != "END"; m = next() {
 		t.Errorf("and then %+v", m)
 	}
 }

@@ -8,28 +8,46 @@ import (
 )
 
 // TestSIGTERMDuringStart asks a server to end at several points of its start: it does so in order, and
-// nothing of it is in the way of the next.
+// leaves nothing that is in the way of the next.
 func TestSIGTERMDuringStart(t *testing.T) {
-	s := newServer(t.TempDir())
-	for _, made := range []string{"lock", "db/state.db", "pki", "admin.kubeconfig"} {
-		t.Run(made, func(t *testing.T) {
-			if err := os.RemoveAll(s.dir); err != nil {
-				t.Fatal(err)
-			}
+	made := func(name string) func(*server, context.Context) error {
+		return func(s *server, _ context.Context) error {
+			_, err := os.Stat(filepath.Join(s.dir, name))
+			return err
+		}
+	}
+	for name, reached := range map[string]func(*server, context.Context) error{
+		"directory locked":      made("lock"),
+		"database made":         made("db/state.db"),
+		"certificates made":     made("pki"),
+		"API server starts":     made("admin.kubeconfig"),
+		"API server is serving": (*server).serves,
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newServer(t.TempDir())
 			watchLog(t, s)
 			t.Cleanup(s.kill)
 			if err := s.begin(); err != nil {
 				t.Fatal(err)
 			}
-			await(t, made, func(context.Context) (bool, any) {
-				_, err := os.Stat(filepath.Join(s.dir, made))
+			await(t, name, func(ctx context.Context) (bool, any) {
+				err := reached(s, ctx)
 				return err == nil, err
 			})
-			if err := s.terminate(); err != nil {
-				t.Fatal(err)
-			}
+			s.stop(t)
+			s.restart(t)
+			s.mustWork(t)
+			s.stop(t)
 		})
 	}
-	s.start(t)
-	s.mustWork(t)
+}
+
+// serves returns nil if the API server answers, whether or not the collector runs already.
+func (s *server) serves(ctx context.Context) error {
+	c, err := newClients(filepath.Join(s.dir, "admin.kubeconfig"))
+	if err != nil {
+		return err
+	}
+	_, err = c.get(ctx, "/readyz")
+	return err
 }
