@@ -1,0 +1,176 @@
+package decide
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/reap-dev/reap/pkg/gc/graph"
+)
+
+// evidence is a UID at a place.
+type evidence struct {
+	uid types.UID
+	at  graph.Coordinates
+}
+
+// TestDeleteNeedsEvidenceAtItsOwnCoordinates drives a real graph through random
+// histories and keeps a list of every proof that was ever handed to it. Whatever
+// happens, Delete and Drop rest on a proof for each reference's UID at that
+// reference's own place, and not on an owner that a monitor shows there.
+func TestDeleteNeedsEvidenceAtItsOwnCoordinates(t *testing.T) {
+	steps := 300_000
+	if testing.Short() {
+		steps = 30_000
+	}
+	r := rand.New(rand.NewPCG(5, 6))
+	deletes, drops := 0, 0
+	for done := 0; done < steps; {
+		w := newEvidenceWorld(r)
+		for range 40 {
+			done++
+			w.step()
+			for _, k := range w.keys() {
+				v, ok := w.g.View(k)
+				if !ok {
+					t.Fatalf("%v is not observed", k)
+				}
+				d := Decide(&v, now)
+				refs := d.Drop
+				if d.Action == Delete {
+					refs = v.Record.References
+					deletes++
+				} else if d.Action == Drop {
+					drops++
+				}
+				for _, ref := range refs {
+					if err := w.proved(ref, v.Record.Namespace); err != nil {
+						t.Fatalf("%s %v: %v\nafter:\n%s", d.Action, k, err, w.log)
+					}
+				}
+			}
+		}
+	}
+	if deletes < steps/100 || drops < steps/1000 {
+		t.Errorf("%d deletes and %d drops in %d steps: the search is blind there", deletes, drops, steps)
+	}
+}
+
+// evidenceWorld is a graph with two kinds, one of each scope.
+type evidenceWorld struct {
+	r       *rand.Rand
+	g       *graph.Graph
+	served  bool // both kinds are; otherwise neither
+	objects map[graph.Key]*graph.Record
+	proofs  map[evidence]bool
+	log     string
+}
+
+func newEvidenceWorld(r *rand.Rand) *evidenceWorld {
+	w := &evidenceWorld{r: r, g: graph.New(), served: true, objects: map[graph.Key]*graph.Record{}, proofs: map[evidence]bool{}}
+	w.g.SetCatalog(graph.NewCatalog([]*graph.Resource{namespaced, global}))
+	for _, res := range []*graph.Resource{namespaced, global} {
+		w.g.AddResource(res.GroupResource(), res.GroupKind())
+	}
+	return w
+}
+
+func (w *evidenceWorld) keys() []graph.Key {
+	var keys []graph.Key
+	for k := range w.objects {
+		keys = append(keys, k)
+	}
+	return keys
+}
+
+func pick[T any](w *evidenceWorld, from ...T) T { return from[w.r.IntN(len(from))] }
+
+func (w *evidenceWorld) step() {
+	res := pick(w, namespaced, namespaced, global)
+	gr := res.GroupResource()
+	rec := &graph.Record{UID: pick[types.UID](w, "a", "b", "c", "d")}
+	rec.Name = string(rec.UID)
+	if res.Namespaced {
+		rec.Namespace = pick(w, "n", "m")
+		for k, o := range w.objects {
+			if k.UID == rec.UID && k.Resource == gr {
+				rec.Namespace = o.Namespace // an object does not move
+			}
+		}
+	}
+	k := graph.Key{Resource: gr, UID: rec.UID}
+	place := graph.Coordinates{Kind: res.Kind, Namespace: rec.Namespace, Name: rec.Name}
+	note := func(what string) { w.log += fmt.Sprintf("  %s %s %+v\n", what, res.Name, *rec) }
+	switch w.r.IntN(12) {
+	case 0, 1, 2, 3:
+		for range w.r.IntN(3) {
+			uid := pick[types.UID](w, "a", "b", "c", "d")
+			rec.References = append(rec.References, graph.Reference{
+				APIVersion: pick(w, "v1", "v1", "v1", "v2"), Kind: pick(w, "Thing", "Thing", "Global", "None"),
+				Name: pick(w, string(uid), string(uid), "a"), UID: uid,
+			})
+		}
+		note("show")
+		w.g.Upsert(gr, rec)
+		w.objects[k] = rec
+	case 4, 5, 6:
+		note("end")
+		w.g.Deleted(gr, rec)
+		delete(w.objects, k)
+		w.proofs[evidence{rec.UID, place}] = true
+	case 7, 8:
+		note("vanish")
+		w.g.Vanished(gr, rec.UID)
+		delete(w.objects, k)
+	case 9, 10:
+		rec.Name = pick(w, "a", rec.Name)
+		place.Name = rec.Name
+		fact := pick(w, absent, present(time.Minute), present(2*RecheckAfter))
+		note(fmt.Sprintf("learn %d of", fact.State))
+		w.g.Learn(rec.UID, place, fact)
+		if fact == absent {
+			w.proofs[evidence{rec.UID, place}] = true
+		}
+	case 11:
+		w.served = !w.served
+		var all []*graph.Resource
+		if w.served {
+			all = []*graph.Resource{namespaced, global}
+		}
+		w.log += fmt.Sprintf("  served: %v\n", w.served)
+		w.g.SetCatalog(graph.NewCatalog(all))
+	}
+}
+
+// proved says why a reference may not be taken for dangling; nil if it may.
+func (w *evidenceWorld) proved(ref graph.Reference, namespace string) error {
+	at := graph.Coordinates{Kind: ref.Kind, Name: ref.Name, Namespace: namespace}
+	switch {
+	case ref.Kind == "None":
+		return fmt.Errorf("%+v: the kind is unknown", ref)
+	case ref.APIVersion != "v1" && w.served:
+		return fmt.Errorf("%+v: the version is unknown", ref)
+	case ref.Kind == "Thing" && namespace == "":
+		return fmt.Errorf("%+v: the reference is invalid", ref)
+	case ref.Kind == "Global":
+		at.Namespace = ""
+	}
+	if !w.proofs[evidence{ref.UID, at}] {
+		return fmt.Errorf("%+v: nothing was ever proved at %+v", ref, at)
+	}
+	if slices.ContainsFunc(w.keys(), func(k graph.Key) bool {
+		o := w.objects[k]
+		kind := namespaced.Kind
+		if k.Resource == global.GroupResource() {
+			kind = global.Kind
+		}
+		return o.UID == ref.UID && at == graph.Coordinates{Kind: kind, Namespace: o.Namespace, Name: o.Name}
+	}) {
+		return fmt.Errorf("%+v: a monitor shows the owner", ref)
+	}
+	return nil
+}

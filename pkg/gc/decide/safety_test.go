@@ -1,0 +1,234 @@
+package decide
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/reap-dev/reap/pkg/gc/graph"
+)
+
+// The safety property, said again without the code under test: what must be true
+// of every reference before an object may go.
+
+// mayDangle is true if a reference may count as naming nobody.
+func mayDangle(o *graph.OwnerView, namespace string) bool {
+	proved := o.Fact.State == graph.Gone || o.Fact.State == graph.Absent
+	switch {
+	case o.Observed != nil || !proved:
+		return false
+	case o.Resource == nil:
+		// An event's proof outlives the kind; nothing is known of another version.
+		return !o.KindServed && o.Fact.State == graph.Gone
+	}
+	return namespace != "" || !o.Resource.Namespaced
+}
+
+// mayBeSolid is true if a reference may count as naming somebody.
+func mayBeSolid(o *graph.OwnerView, namespace string, now time.Time) bool {
+	if o.Resource == nil || namespace == "" && o.Resource.Namespaced {
+		return false
+	}
+	return o.Observed != nil || o.Fact.State == graph.Present && now.Sub(o.Fact.Seen) < RecheckAfter
+}
+
+// checkDecision returns what is wrong with a decision, or nil.
+func checkDecision(v *graph.View, now time.Time, d Decision) error {
+	dangling, solid := map[graph.Reference]bool{}, 0
+	for i := range v.Owners {
+		o := &v.Owners[i]
+		if mayDangle(o, v.Record.Namespace) {
+			dangling[o.Reference] = true
+		}
+		if mayBeSolid(o, v.Record.Namespace, now) {
+			solid++
+		}
+	}
+	if d.Action != Nothing && (v.Record.Deleting || len(v.Owners) == 0) {
+		return fmt.Errorf("acts on an object that is being deleted or has no owners")
+	}
+	switch d.Action {
+	case Delete:
+		for i := range v.Owners {
+			if !mayDangle(&v.Owners[i], v.Record.Namespace) {
+				return fmt.Errorf("deletes though owner %d is not proved absent", i)
+			}
+		}
+		if d.Policy == "" || !d.Again.IsZero() {
+			return fmt.Errorf("deletes without a policy, or means to come back")
+		}
+	case Drop:
+		if solid == 0 {
+			return fmt.Errorf("drops the object's last owners")
+		}
+		if len(d.Drop) == 0 {
+			return fmt.Errorf("drops nothing")
+		}
+		for _, r := range d.Drop {
+			if !dangling[r] {
+				return fmt.Errorf("drops %+v, which is not proved to dangle", r)
+			}
+		}
+		for r := range dangling {
+			if !slices.Contains(d.Drop, r) {
+				return fmt.Errorf("leaves %+v", r)
+			}
+		}
+	case Verify:
+		if len(d.Verify) == 0 {
+			return fmt.Errorf("verifies nothing")
+		}
+		for i := range d.Verify {
+			o := &d.Verify[i]
+			if o.Resource == nil || o.Resource.Namespaced && o.At.Namespace == "" {
+				return fmt.Errorf("wants to read %+v, which has no place", o)
+			}
+			if o.Observed != nil || o.Fact.Proved() {
+				return fmt.Errorf("wants to read %+v, which is known", o)
+			}
+		}
+	case Nothing:
+		// Garbage must not stay either, nor an answer be awaited that nobody asks for.
+		if !v.Record.Deleting && len(v.Owners) > 0 {
+			if solid == 0 && len(dangling) > 0 && !slices.ContainsFunc(v.Owners, func(o graph.OwnerView) bool { return !dangling[o.Reference] }) {
+				return fmt.Errorf("keeps an object though every owner is proved absent")
+			}
+			if solid > 0 && len(dangling) > 0 {
+				return fmt.Errorf("keeps dangling references")
+			}
+		}
+	}
+	if (len(d.Verify) > 0) != (d.Action == Verify) || (len(d.Drop) > 0) != (d.Action == Drop) || (d.Policy != "") != (d.Action == Delete) {
+		return fmt.Errorf("carries what belongs to another action")
+	}
+	if !d.Again.IsZero() && !d.Again.After(now) {
+		return fmt.Errorf("means to come back at %s, which is past", d.Again)
+	}
+	if !slices.Contains(Reasons(), d.Reason) {
+		return fmt.Errorf("has the reason %q, which is not listed", d.Reason)
+	}
+	return nil
+}
+
+// buildView reads a view from bytes: anything that the graph can hand out. The
+// graph finds no owner for a reference that cannot be resolved.
+func buildView(next func() byte) *graph.View {
+	v := &graph.View{Record: &graph.Record{Name: "d", UID: "d"}}
+	b := next()
+	if b&3 != 0 {
+		v.Record.Namespace = "n"
+	}
+	v.Record.Deleting, v.Record.Foreground, v.Record.Orphan = b&0x1c == 0x1c, b&0x20 > 0, b&0x40 > 0
+	for range next() % 5 {
+		kind, state, when := next(), next(), next()
+		uid := fmt.Sprint(next() % 6)
+		o := graph.OwnerView{
+			Reference: graph.Reference{APIVersion: "v1", Kind: "K", Name: uid, UID: types.UID(uid), BlockOwnerDeletion: graph.Flag(kind >> 6 % 3)},
+			At:        graph.Coordinates{Kind: "K", Namespace: v.Record.Namespace, Name: uid},
+			Fact:      graph.Fact{State: graph.FactState(state % 4)},
+		}
+		if o.Fact.State == graph.Present {
+			o.Fact.Seen = now.Add(RecheckAfter * time.Duration(int(when)-128) / 64)
+		}
+		switch kind % 8 {
+		case 0: // kind unknown
+		case 1:
+			o.KindServed = true
+		case 2, 3:
+			o.KindServed, o.Resource, o.At.Namespace = true, global, ""
+		default:
+			o.KindServed, o.Resource = true, namespaced
+		}
+		if o.Resource != nil && state&0x30 == 0x30 {
+			o.Observed = somebody
+		}
+		v.Owners = append(v.Owners, o)
+	}
+	// One reference has one judgement, however often it is listed.
+	for i := range v.Owners {
+		for j := range v.Owners[:i] {
+			if v.Owners[i].Reference == v.Owners[j].Reference {
+				v.Owners[i] = v.Owners[j]
+			}
+		}
+	}
+	v.Record.References = make([]graph.Reference, len(v.Owners))
+	for i := range v.Owners {
+		v.Record.References[i] = v.Owners[i].Reference
+	}
+	return v
+}
+
+func TestSafetyByTheMillion(t *testing.T) {
+	n := 1_000_000
+	if testing.Short() {
+		n = 100_000
+	}
+	r := rand.New(rand.NewPCG(1, 2))
+	next := func() byte { return byte(r.Uint32()) }
+	actions := map[Action]int{}
+	for i := range n {
+		v := buildView(next)
+		d := Decide(v, now)
+		actions[d.Action]++
+		if err := checkDecision(v, now, d); err != nil {
+			t.Fatalf("view %d: the decision %v\n%+v\nabout %+v\n%+v", i, err, d, *v.Record, v.Owners)
+		}
+	}
+	for a := Nothing; a <= Drop; a++ {
+		if actions[a] < n/100 {
+			t.Errorf("%s came up %d times in %d views: the search is blind there", a, actions[a], n)
+		}
+	}
+}
+
+// FuzzDecide holds the same property over views read from bytes, and purity.
+func FuzzDecide(f *testing.F) {
+	r := rand.New(rand.NewPCG(3, 4))
+	for n := range 40 {
+		b := make([]byte, n)
+		for i := range b {
+			b[i] = byte(r.Uint32())
+		}
+		f.Add(b)
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		build := func() *graph.View {
+			in := b
+			return buildView(func() byte {
+				if len(in) == 0 {
+					return 0
+				}
+				c := in[0]
+				in = in[1:]
+				return c
+			})
+		}
+		v, untouched := build(), build()
+		d := Decide(v, now)
+		if err := checkDecision(v, now, d); err != nil {
+			t.Fatalf("the decision %v\n%+v\nabout %+v\n%+v", err, d, *v.Record, v.Owners)
+		}
+		if !reflect.DeepEqual(v, untouched) {
+			t.Fatalf("deciding changed the view:\n%+v\nwas\n%+v", v, untouched)
+		}
+		if again := Decide(v, now); !reflect.DeepEqual(d, again) {
+			t.Fatalf("the same view gives\n%+v\nand then\n%+v", d, again)
+		}
+	})
+}
+
+// TestDecisionIsApartFromTheView: what a decision holds may be kept and changed.
+func TestDecisionIsApartFromTheView(t *testing.T) {
+	v := &graph.View{Record: &graph.Record{Namespace: "n"}, Owners: []graph.OwnerView{owner("a", nil)}}
+	d := Decide(v, now)
+	d.Verify[0].Fact = absent
+	if v.Owners[0].Fact == absent {
+		t.Error("changing a decision changed the view")
+	}
+}

@@ -1,0 +1,79 @@
+package graph
+
+import (
+	"reflect"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+func TestRecordOf(t *testing.T) {
+	yes, no := true, false
+	when := metav1.NewTime(epoch)
+	o := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "n", Name: "a", UID: "u", ResourceVersion: "7", DeletionTimestamp: &when,
+		Labels:     map[string]string{"not": "kept"},
+		Finalizers: []string{"x/y", metav1.FinalizerDeleteDependents, metav1.FinalizerOrphanDependents},
+		OwnerReferences: []metav1.OwnerReference{
+			{APIVersion: "v1", Kind: "Thing", Name: "o", UID: "o", Controller: &yes, BlockOwnerDeletion: &no},
+			{APIVersion: "ex.io/v1", Kind: "Widget", Name: "w", UID: "w"},
+		},
+	}}
+	want := &Record{
+		Namespace: "n", Name: "a", UID: "u", ResourceVersion: "7", Deleting: true, Foreground: true, Orphan: true,
+		References: []Reference{
+			{APIVersion: "v1", Kind: "Thing", Name: "o", UID: "o", Controller: True, BlockOwnerDeletion: False},
+			{APIVersion: "ex.io/v1", Kind: "Widget", Name: "w", UID: "w"},
+		},
+	}
+	if got := RecordOf(o); !reflect.DeepEqual(got, want) {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+	if got, want := RecordOf(&metav1.PartialObjectMetadata{}), (&Record{}); !reflect.DeepEqual(got, want) {
+		t.Errorf("of nothing: %+v", got)
+	}
+}
+
+func TestReferencesDifferInEveryField(t *testing.T) {
+	yes, no := true, false
+	base := metav1.OwnerReference{APIVersion: "v1", Kind: "Thing", Name: "o", UID: "o"}
+	all := []metav1.OwnerReference{base}
+	for _, change := range []func(*metav1.OwnerReference){
+		func(r *metav1.OwnerReference) { r.APIVersion = "v2" },
+		func(r *metav1.OwnerReference) { r.Kind = "Widget" },
+		func(r *metav1.OwnerReference) { r.Name = "p" },
+		func(r *metav1.OwnerReference) { r.UID = "p" },
+		func(r *metav1.OwnerReference) { r.Controller = &yes },
+		func(r *metav1.OwnerReference) { r.Controller = &no },
+		func(r *metav1.OwnerReference) { r.BlockOwnerDeletion = &yes },
+		func(r *metav1.OwnerReference) { r.BlockOwnerDeletion = &no },
+	} {
+		r := base
+		change(&r)
+		all = append(all, r)
+	}
+	seen := map[Reference]int{}
+	for i, r := range all {
+		if j, taken := seen[ReferenceOf(r)]; taken {
+			t.Errorf("%+v equals %+v", all[j], r)
+		}
+		seen[ReferenceOf(r)] = i
+	}
+}
+
+func TestWaitingForDependents(t *testing.T) {
+	for _, c := range []struct {
+		rec  Record
+		want bool
+	}{
+		{Record{}, false},
+		{Record{Deleting: true}, false},
+		{Record{Foreground: true}, false}, // the finalizer alone deletes nothing
+		{Record{Deleting: true, Orphan: true}, false},
+		{Record{Deleting: true, Foreground: true}, true},
+	} {
+		if got := c.rec.WaitingForDependents(); got != c.want {
+			t.Errorf("%+v: %v", c.rec, got)
+		}
+	}
+}

@@ -1,0 +1,285 @@
+package model
+
+import (
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/reap-dev/reap/pkg/gc/graph"
+)
+
+var mostStates = flag.Int("model.states", 20_000, "states to explore of each small world; 0 for all")
+
+// smallWorld is explored in every order: its objects exist when the collector
+// starts and its users go on in any interleaving, each through a script of his own.
+type smallWorld struct {
+	name    string
+	objects []action
+	scripts [][]action
+	// mirrored serves the owner's storage under its second name too.
+	mirrored bool
+}
+
+// explorer walks the states of a small world depth first. The graph cannot be
+// copied: to take another branch, the steps to the branch are taken again.
+type explorer struct {
+	smallWorld
+	seen     map[state]bool
+	path     []action
+	most     int
+	declared []graph.Reference
+	ends     int
+	r        *rand.Rand
+}
+
+func explore(w smallWorld, most int) (*explorer, error) {
+	e := &explorer{smallWorld: w, seen: map[state]bool{}, most: most, r: rand.New(rand.NewPCG(7, 8))}
+	for _, script := range append(slices.Clone(w.scripts), w.objects) {
+		for _, a := range script {
+			for _, r := range a.refs {
+				if !slices.Contains(e.declared, r) {
+					e.declared = append(e.declared, r)
+				}
+			}
+		}
+	}
+	m, positions := e.start()
+	return e, e.visit(m, positions)
+}
+
+func (e *explorer) start() (*model, []int) {
+	m := newModel(1, 0)
+	// A stream that no object needs would only multiply the orders.
+	m.server.served[mirrors] = e.mirrored
+	for _, a := range e.objects {
+		if !m.apply(a) {
+			panic("cannot " + a.String())
+		}
+	}
+	m.resync()
+	return m, make([]int, len(e.scripts))
+}
+
+// take takes a step. A user whose object has gone meanwhile goes on.
+func (e *explorer) take(m *model, positions []int, a action) {
+	if a.op == opUser {
+		m.apply(e.scripts[a.n][positions[a.n]])
+		positions[a.n]++
+		return
+	}
+	m.apply(a)
+}
+
+// opUser stands for the next action of script n.
+const opUser op = "user"
+
+// steps returns all that can happen now.
+func (e *explorer) steps(m *model, positions []int) (next []action) {
+	for n, p := range positions {
+		if p < len(e.scripts[n]) {
+			next = append(next, action{op: opUser, n: n})
+		}
+	}
+	unsynced := false
+	for _, mon := range m.monitors {
+		if len(mon.stream) > 0 {
+			next = append(next, action{op: opDeliver, kind: mon.kind})
+		}
+		if mon.draining {
+			next = append(next, action{op: opRetire, kind: mon.kind})
+		}
+		if (mon.broken || mon.deceived) && mon.running && !mon.draining && m.server.served[mon.kind] {
+			next = append(next, action{op: opRelist, kind: mon.kind, n: len(mon.stream)})
+		}
+		unsynced = unsynced || mon.kind.Monitored && m.server.served[mon.kind] != (mon.running && !mon.draining)
+	}
+	if unsynced {
+		next = append(next, action{op: opResync})
+	}
+	if m.workers[0] != nil {
+		return append(next, action{op: opStep})
+	}
+	for _, keys := range []map[graph.Key]bool{m.queue, m.delayed} {
+		for _, k := range sortedKeys(keys) {
+			next = append(next, action{op: opBegin, key: k})
+		}
+	}
+	return next
+}
+
+func (e *explorer) visit(m *model, positions []int) error {
+	if m.check(); m.wrong != nil {
+		return e.failed(m.wrong)
+	}
+	s := stateOf(m, positions, e.declared)
+	if e.seen[s] || e.most > 0 && len(e.seen) >= e.most {
+		return nil
+	}
+	e.seen[s] = true
+	next := e.steps(m, positions)
+	// Where the search is cut short it should not have tried one corner only.
+	e.r.Shuffle(len(next), func(i, j int) { next[i], next[j] = next[j], next[i] })
+	if len(next) == 0 {
+		return e.end(m)
+	}
+	for i, a := range next {
+		if i > 0 {
+			m, positions = e.start()
+			for _, before := range e.path {
+				e.take(m, positions, before)
+			}
+		}
+		e.path = append(e.path, a)
+		e.take(m, positions, a)
+		if err := e.visit(m, positions); err != nil {
+			return err
+		}
+		e.path = e.path[:len(e.path)-1]
+	}
+	return nil
+}
+
+// end judges a world in which nothing can happen any more.
+func (e *explorer) end(m *model) error {
+	e.ends++
+	if finalStays && !e.loses() && !m.stale {
+		if err := m.compare(); err != nil {
+			return e.failed(err)
+		}
+	}
+	m.settle()
+	m.elapse()
+	if err := m.compare(); err != nil {
+		return e.failed(err)
+	}
+	return nil
+}
+
+// loses is true if events may be lost in a world. Then a read sent before an owner's
+// end may be believed for decide.RecheckAfter: nothing tells that it is stale.
+func (e *explorer) loses() bool {
+	return slices.ContainsFunc(slices.Concat(e.scripts...), func(a action) bool {
+		return a.op == opPurge || a.op == opUnserve || a.op == opRelist
+	})
+}
+
+func (e *explorer) failed(err error) error {
+	positions := make([]int, len(e.scripts))
+	var b strings.Builder
+	for _, a := range e.objects {
+		fmt.Fprintf(&b, "\n  %s", a)
+	}
+	for _, a := range e.path {
+		if a.op == opUser {
+			fmt.Fprintf(&b, "\n  user: %s", e.scripts[a.n][positions[a.n]])
+			positions[a.n]++
+			continue
+		}
+		fmt.Fprintf(&b, "\n  %s", a)
+	}
+	return fmt.Errorf("%w\nhistory:%s", err, b.String())
+}
+
+// smallWorlds returns an owner, another, and dependents that name them in every
+// way, against everything that users do to them.
+func smallWorlds() (worlds []smallWorld) {
+	o := object{namespace: "n", name: "o", uid: "o"}
+	d := object{namespace: "n", name: "d", uid: "d"}
+	toO, toP, toD := reference(betas, "v2", o), reference(gammas, "v1", object{name: "p", uid: "p"}), reference(alphas, "v1", d)
+	with := func(r graph.Reference, change func(*graph.Reference)) graph.Reference { change(&r); return r }
+	misnamed := with(toO, func(r *graph.Reference) { r.Name = "q" })
+	unknown := with(toO, func(r *graph.Reference) { r.Kind = "Nonsense" })
+	unservedVersion := with(toO, func(r *graph.Reference) { r.APIVersion = "ex.io/v9" })
+	otherVersion := with(toO, func(r *graph.Reference) { r.APIVersion = "ex.io/v1" })
+	otherKind := reference(alphas, "v1", o)
+	mirrored := reference(mirrors, "v1", o)
+	type refs = []graph.Reference
+
+	declared := []struct {
+		name string
+		refs refs
+	}{
+		{"right", refs{toO}}, {"two owners", refs{toO, toP}}, {"other version", refs{otherVersion}}, {"mirrored", refs{mirrored}},
+		{"misnamed", refs{misnamed}}, {"misnamed and solid", refs{misnamed, toP}}, {"right and misnamed", refs{toO, misnamed}},
+		{"unknown kind", refs{toO, unknown}}, {"unserved version", refs{unservedVersion}}, {"other kind", refs{otherKind, toP}},
+	}
+	deleteO := action{op: opDelete, uid: "o"}
+	deeds := []struct {
+		name    string
+		scripts [][]action
+	}{
+		{"owner goes", [][]action{{deleteO}}},
+		{"owner goes and its name comes back", [][]action{{deleteO, {op: opCreate, kind: betas, namespace: "n", name: "o", uid: "o2"}}}},
+		{"both owners go", [][]action{{deleteO}, {{op: opDelete, uid: "p"}}}},
+		{"owner goes while a user gives another", [][]action{{deleteO}, {{op: opEdit, uid: "d", refs: refs{toO, toP}}}}},
+		{"owner goes while a user takes it away", [][]action{{deleteO}, {{op: opEdit, uid: "d"}}}},
+		{"dependent is made anew while its owner goes", [][]action{{deleteO}, {{op: opDelete, uid: "d"}, {op: opCreate, kind: alphas, namespace: "n", name: "d", uid: "d2", refs: refs{toP}}}}},
+		{"the owner's kind goes with it", [][]action{{{op: opPurge, kind: betas}}}},
+		{"the owner's kind hides", [][]action{{{op: opUnserve, kind: betas}}, {deleteO}}},
+		{"the owner's kind hides for a while", [][]action{{{op: opUnserve, kind: betas}, {op: opServe, kind: betas}}, {deleteO}}},
+		{"an empty list", [][]action{{{op: opRelist, kind: betas, held: true}}, {{op: opDelete, uid: "p"}}}},
+		{"the owner's end is lost", [][]action{{deleteO, {op: opRelist, kind: betas}}}},
+	}
+	for _, r := range declared {
+		for _, deed := range deeds {
+			worlds = append(worlds, smallWorld{
+				name: r.name + ", " + deed.name,
+				objects: []action{
+					{op: opCreate, kind: betas, namespace: "n", name: "o", uid: "o"},
+					{op: opCreate, kind: gammas, name: "p", uid: "p"},
+					{op: opCreate, kind: alphas, namespace: "n", name: "d", uid: "d", refs: r.refs},
+				},
+				scripts:  deed.scripts,
+				mirrored: r.name == "mirrored",
+			})
+			if r.name == "right" || r.name == "right and misnamed" {
+				last := &worlds[len(worlds)-1]
+				chained := *last
+				chained.name += ", with a dependent of the dependent"
+				chained.objects = append(slices.Clone(last.objects), action{op: opCreate, kind: alphas, namespace: "n", name: "e", uid: "e", refs: refs{toD}})
+				worlds = append(worlds, chained)
+			}
+		}
+	}
+	return worlds
+}
+
+func TestEveryOrder(t *testing.T) {
+	worlds := smallWorlds()
+	most := *mostStates
+	if testing.Short() {
+		most = min(most, 1000)
+	}
+	queue := make(chan smallWorld)
+	var wg sync.WaitGroup
+	var mu sync.Mutex // protects the totals
+	states, ends, cut := 0, 0, 0
+	for range runtime.GOMAXPROCS(0) {
+		wg.Go(func() {
+			for w := range queue {
+				e, err := explore(w, most)
+				if err != nil {
+					t.Errorf("%s: %v", w.name, err)
+				}
+				mu.Lock()
+				states += len(e.seen)
+				ends += e.ends
+				if most > 0 && len(e.seen) >= most {
+					cut++
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	for _, w := range worlds {
+		queue <- w
+	}
+	close(queue)
+	wg.Wait()
+	t.Logf("%d worlds, %d states, %d ends; %d worlds cut short", len(worlds), states, ends, cut)
+}

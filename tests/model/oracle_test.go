@@ -1,0 +1,244 @@
+package model
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/reap-dev/reap/pkg/gc/graph"
+)
+
+// The oracle knows what is true on the server and nothing of what the collector
+// has seen. It uses no code of graph or decide, only their Reference.
+
+// verdict is what a reference comes to.
+type verdict int
+
+const (
+	// solid: the owner exists at the declared coordinates.
+	solid verdict = iota
+	// veto: it cannot be resolved, or may not be declared; it keeps the object.
+	veto
+	// dangling: the owner does not exist there, and the collector can prove it.
+	dangling
+	// history: the owner does not exist there, but whether that was ever proved
+	// depends on what the collector saw while the kind was served. Either outcome
+	// is right. This is so
+	//   - when the kind is not served now, unless a DELETED event of the owner was
+	//     delivered while this dependent was known: that stays final;
+	//   - when the kind is served without the declared version and was not served at
+	//     all for a time: DELETED counts for the kind, in whatever version, and
+	//     only while the kind is served does its version speak against it;
+	//   - when the owner itself may or may not be there, for one of these reasons.
+	history
+)
+
+// fate is what becomes of an object.
+type fate int
+
+const (
+	stays fate = iota
+	either
+	goes
+)
+
+// facts is what the oracle judges by.
+type facts struct {
+	objects     map[types.UID]*object
+	fates       map[types.UID]fate
+	served      map[*kind]bool
+	wasUnserved map[*kind]bool
+	// witnessed holds, for dependent and owner, where a DELETED event put the owner.
+	witnessed map[[2]types.UID]witness
+}
+
+// witness is where an owner was when the dependent's collector saw it end.
+type witness struct {
+	kind            *kind
+	namespace, name string
+}
+
+// judge says what a reference of d comes to.
+func (f *facts) judge(d *object, ref graph.Reference) verdict {
+	if strings.Count(ref.APIVersion, "/") > 1 {
+		return veto
+	}
+	group, version := splitAPIVersion(ref.APIVersion)
+	i := slices.IndexFunc(allKinds, func(k *kind) bool { return k.Group == group && k.Kind == ref.Kind })
+	if i < 0 {
+		return veto
+	}
+	k := allKinds[i]
+	namespace := d.namespace
+	if !k.Namespaced {
+		namespace = ""
+	} else if namespace == "" {
+		return veto
+	}
+	owner := f.objects[ref.UID]
+	there := owner != nil && owner.storage == k.storage && owner.namespace == namespace && owner.name == ref.Name
+	versionServed := slices.Contains(k.Versions, version)
+	switch {
+	case there && f.fates[ref.UID] == stays:
+		if f.served[k] && versionServed {
+			return solid
+		}
+		return veto
+	case !f.served[k]:
+		if !there && f.witnessed[[2]types.UID{d.uid, ref.UID}] == (witness{k, namespace, ref.Name}) {
+			return dangling
+		}
+		return history
+	case !versionServed && f.wasUnserved[k]:
+		return history
+	case !versionServed:
+		return veto
+	case there && f.fates[ref.UID] == either:
+		return history
+	}
+	return dangling
+}
+
+// mayDelete says why an object may not be deleted at this moment, or nil.
+func (f *facts) mayDelete(o *object) error {
+	if len(o.refs) == 0 {
+		return fmt.Errorf("it has no owner to lose")
+	}
+	for _, r := range o.refs {
+		if v := f.judge(o, r); v == solid || v == veto {
+			return fmt.Errorf("its reference to %s %s %s is %s", r.Kind, r.Name, r.UID, [...]string{"solid", "a veto"}[v])
+		}
+	}
+	return nil
+}
+
+// mayDrop says why references may not be dropped at this moment, or nil.
+func (f *facts) mayDrop(o *object, drop []graph.Reference) error {
+	left := 0
+	for _, r := range o.refs {
+		if !slices.Contains(drop, r) {
+			if f.resolvable(o, r) {
+				left++
+			}
+		} else if v := f.judge(o, r); v == solid || v == veto {
+			return fmt.Errorf("its reference to %s %s %s is %s", r.Kind, r.Name, r.UID, [...]string{"solid", "a veto"}[v])
+		}
+	}
+	if left == 0 {
+		return fmt.Errorf("no reference is left that could have a solid owner")
+	}
+	return nil
+}
+
+// resolvable is false if a reference cannot have had a solid owner at any time. One
+// that has just lost its owner, or its kind, may still be believed solid.
+func (f *facts) resolvable(o *object, ref graph.Reference) bool {
+	i := slices.IndexFunc(allKinds, func(k *kind) bool {
+		return slices.ContainsFunc(k.Versions, func(v string) bool { return reference(k, v, object{}).APIVersion == ref.APIVersion }) && k.Kind == ref.Kind
+	})
+	return i >= 0 && (o.namespace != "" || !allKinds[i].Namespaced)
+}
+
+// collectable is true if the collector can see and delete objects of a storage.
+func (f *facts) collectable(storage string) bool {
+	return slices.ContainsFunc(allKinds, func(k *kind) bool { return k.storage == storage && k.Monitored && f.served[k] })
+}
+
+// wasCollectable is true if it could at some time.
+func (f *facts) wasCollectable(storage string) bool {
+	return slices.ContainsFunc(allKinds, func(k *kind) bool { return k.storage == storage && k.Monitored })
+}
+
+// settle computes the fates of all objects: what everything comes to when nothing
+// but collection happens any more.
+func (f *facts) settle() {
+	f.fates = make(map[types.UID]fate, len(f.objects))
+	for changed := true; changed; {
+		changed = false
+		for uid, o := range f.objects {
+			if next := f.fateOf(o); next > f.fates[uid] {
+				f.fates[uid] = next
+				changed = true
+			}
+		}
+	}
+}
+
+func (f *facts) fateOf(o *object) fate {
+	// An object that somebody holds, or has deleted, is there until he lets go.
+	if o.held || o.deleting || !f.garbage(o, history) {
+		return stays
+	}
+	switch {
+	case f.collectable(o.storage) && f.garbage(o, dangling):
+		return goes
+	case f.wasCollectable(o.storage):
+		return either
+	}
+	return stays
+}
+
+// garbage is true if an object has references and each is dangling, or as good as that.
+func (f *facts) garbage(o *object, asGoodAs verdict) bool {
+	for _, r := range o.refs {
+		if v := f.judge(o, r); v != dangling && v != asGoodAs {
+			return false
+		}
+	}
+	return len(o.refs) > 0
+}
+
+// compare holds the server's objects against what the users' deeds alone should
+// have come to, and returns every difference.
+func (f *facts) compare(real map[types.UID]*object) (errs []error) {
+	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	f.settle()
+	for uid, want := range f.objects {
+		got := real[uid]
+		switch fate := f.fates[uid]; {
+		case got == nil && fate == stays:
+			bad("%s is gone and should not be", uid)
+		case got != nil && fate == goes:
+			bad("%s is still there and nothing owns it", uid)
+		case got == nil:
+		default:
+			f.compareReferences(want, got, bad)
+			held := want.held && !want.deleting && f.collectable(want.storage)
+			if held && f.garbage(want, dangling) && !got.deleting {
+				bad("%s is held, nothing owns it, and nobody deletes it", uid)
+			}
+		}
+	}
+	for uid := range real {
+		if f.objects[uid] == nil {
+			bad("%s should have been gone: a user deleted it", uid)
+		}
+	}
+	return errs
+}
+
+// compareReferences allows what is left to be less than what users declared only
+// by dangling ones, and requires it where a solid owner remains. Where none does,
+// references dropped earlier, beside an owner that has ended since, stay dropped.
+func (f *facts) compareReferences(want, got *object, bad func(string, ...any)) {
+	left := got.refs
+	hasSolid := slices.ContainsFunc(want.refs, func(r graph.Reference) bool { return f.judge(want, r) == solid })
+	must := hasSolid && !got.deleting && f.collectable(want.storage)
+	for _, r := range want.refs {
+		kept := len(left) > 0 && left[0] == r
+		if kept {
+			left = left[1:]
+		}
+		switch v := f.judge(want, r); {
+		case !kept && (v == solid || v == veto):
+			bad("%s has lost its reference to %s %s %s", want.uid, r.Kind, r.Name, r.UID)
+		case kept && v == dangling && must:
+			bad("%s has a solid owner and still names %s %s %s", want.uid, r.Kind, r.Name, r.UID)
+		}
+	}
+	if len(left) > 0 {
+		bad("%s has references that nobody gave it: %+v", want.uid, left)
+	}
+}

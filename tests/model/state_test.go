@@ -1,0 +1,140 @@
+package model
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/reap-dev/reap/pkg/gc/graph"
+)
+
+// state is a digest of everything that can influence what happens next.
+type state [sha256.Size]byte
+
+// scribe writes a canonical state down. It is plain appending because it runs for
+// every step of every order.
+type scribe struct{ b []byte }
+
+func (s *scribe) text(parts ...string) {
+	for _, p := range parts {
+		s.b = append(append(s.b, p...), 0)
+	}
+}
+
+func (s *scribe) number(n int) { s.b = append(strconv.AppendInt(s.b, int64(n), 10), 0) }
+
+func (s *scribe) flag(flags ...bool) {
+	for _, f := range flags {
+		s.b = strconv.AppendBool(s.b, f)
+	}
+}
+
+func (s *scribe) refs(refs []graph.Reference) {
+	s.number(len(refs))
+	for i := range refs {
+		s.text(refs[i].APIVersion, refs[i].Kind, refs[i].Name, string(refs[i].UID))
+	}
+}
+
+func (s *scribe) record(r *graph.Record) {
+	if r == nil {
+		s.text("nil")
+		return
+	}
+	s.text(r.Namespace, r.Name, string(r.UID), r.ResourceVersion)
+	s.flag(r.Deleting)
+	s.refs(r.References)
+}
+
+func (s *scribe) object(o *object) {
+	if o == nil {
+		s.text("nil")
+		return
+	}
+	s.text(o.storage, o.namespace, o.name, string(o.uid))
+	s.number(o.version)
+	s.flag(o.deleting, o.held)
+	s.refs(o.refs)
+}
+
+func (s *scribe) owners(owners []graph.OwnerView) {
+	s.number(len(owners))
+	for i := range owners {
+		o := &owners[i]
+		s.text(o.At.Group, o.At.Kind, o.At.Namespace, o.At.Name)
+		s.flag(o.Resource != nil, o.KindServed)
+		s.number(int(o.Fact.State))
+		s.record(o.Observed)
+	}
+}
+
+// stateOf digests a model. declared are all references that its world can ever
+// declare: what the graph knows is asked for by them.
+func stateOf(m *model, positions []int, declared []graph.Reference) state {
+	s := &scribe{b: make([]byte, 0, 4096)}
+	for _, p := range positions {
+		s.number(p)
+	}
+	for _, objects := range []map[types.UID]*object{m.server.objects, m.users} {
+		s.number(len(objects))
+		for _, uid := range slices.Sorted(maps.Keys(objects)) {
+			s.object(objects[uid])
+		}
+	}
+	s.text(m.catalog)
+	s.flag(m.stale)
+	for _, mon := range m.monitors {
+		s.flag(m.server.served[mon.kind], m.server.wasUnserved[mon.kind], mon.running, mon.draining, mon.broken, mon.deceived)
+		s.number(len(mon.stream))
+		for _, e := range mon.stream {
+			s.number(int(e.what))
+			s.record(e.rec)
+		}
+		s.number(len(mon.store))
+		for _, n := range slices.SortedFunc(maps.Keys(mon.store), func(a, b nsName) int {
+			return cmp.Or(cmp.Compare(a.namespace, b.namespace), cmp.Compare(a.name, b.name))
+		}) {
+			s.record(mon.store[n])
+			if v, shown := m.graph.View(graph.Key{Resource: mon.kind.GroupResource(), UID: mon.store[n].UID}); shown {
+				s.record(v.Record)
+				s.flag(v.HasDependents)
+			}
+		}
+	}
+	for _, namespace := range []string{"", "m", "n"} {
+		s.owners(m.graph.ViewOf(alphas.GroupResource(), &graph.Record{Namespace: namespace, UID: "probe", References: declared}).Owners)
+	}
+	for _, keys := range []map[graph.Key]bool{m.queue, m.delayed} {
+		s.number(len(keys))
+		for _, k := range sortedKeys(keys) {
+			s.text(k.Resource.Group, k.Resource.Resource, string(k.UID))
+		}
+	}
+	s.number(len(m.timers))
+	for _, a := range m.workers {
+		if a == nil {
+			s.text("idle")
+			continue
+		}
+		s.text(a.key.Resource.Resource, string(a.key.UID))
+		s.number(int(a.next))
+		s.number(a.rounds)
+		s.number(int(a.out))
+		s.flag(a.answered)
+		s.record(a.live)
+		s.record(a.view.Record)
+		s.object(a.answer)
+		s.owners(a.view.Owners)
+		s.owners(a.toVerify)
+		s.refs(a.decision.Drop)
+		for _, p := range a.proved {
+			s.text(string(p.ref.UID), fmt.Sprint(p.at, p.fact.State))
+		}
+	}
+	return sha256.Sum256(s.b)
+}
