@@ -122,7 +122,7 @@ func (a *attempt) look() error {
 // complete adds to the view what the graph does not know.
 func (a *attempt) complete() {
 	if a.view.Record.WaitingForDependents() {
-		a.view.Synced = a.c.observer.Settled()
+		a.view.Synced = a.c.settled()
 		a.view.WaitingSince = a.c.graph.WaitingSince(a.view.Key, a.c.now())
 	}
 	for i := range a.view.Owners {
@@ -202,7 +202,7 @@ func (a *attempt) delete(ctx context.Context, d decide.Decision) (done bool, err
 		return a.read(ctx)
 	case outcome == act.Done:
 		countCollected(a.view.Key.Resource, d.Policy)
-		a.log(d).WithField("policy", string(d.Policy)).Debug("deleted an object that nothing owns")
+		a.log(d).WithField("policy", string(d.Policy)).Debug("deleted an object that no owner keeps")
 	}
 	return true, nil
 }

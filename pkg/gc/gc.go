@@ -80,6 +80,8 @@ type Collector struct {
 	orphanTimeout time.Duration
 	log           *logrus.Entry
 	now           func() time.Time
+	// settled says whether every resource that can be read has been listed.
+	settled func() bool
 }
 
 // New prepares a collector; Run runs it.
@@ -107,6 +109,7 @@ func New(o Options) (*Collector, error) {
 	if err != nil {
 		return nil, fmt.Errorf("preparing the collector: %w", err)
 	}
+	c.settled = c.observer.Settled
 	return c, nil
 }
 
