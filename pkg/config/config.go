@@ -15,6 +15,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 )
 
 // Server is what `reap server` runs with. Start from DefaultServer: the zero value is not valid.
@@ -60,6 +61,11 @@ type GC struct {
 	Workers int
 	// Ignore are resources the collector does not look at, each written resource or resource.group.
 	Ignore []string
+	// Resync is the interval between sweeps, which compare the graph with fresh lists; 0 is never.
+	Resync time.Duration
+	// OrphanTimeout bounds how long an orphaning deletion waits for resources that cannot be read; 0 is
+	// for ever.
+	OrphanTimeout time.Duration
 }
 
 // DefaultServer returns the options of a server that nothing was said to. Its DataDir is empty, which
@@ -72,6 +78,7 @@ func DefaultServer() Server {
 		SQLiteSynchronous:   "normal",
 		WriteKubeconfigMode: 0o600,
 		Log:                 Log{Level: "info", Format: "text"},
+		GC:                  GC{Resync: time.Hour},
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/urfave/cli/v2"
 )
@@ -137,6 +138,20 @@ func intOption(target *int, check func(int) error, accept string, o option) *opt
 		}
 		*target = n
 		return check(n)
+	}
+	return &o
+}
+
+// durationOption reads a duration such as 90s or 1h; 0 stands for never or for ever, as the usage says.
+func durationOption(target *time.Duration, check func(time.Duration) error, accept string, o option) *option {
+	o.shown = target.String()
+	o.set = func(text string) error {
+		d, err := time.ParseDuration(text)
+		if err != nil {
+			return fmt.Errorf("%q is not a duration: %s", text, accept)
+		}
+		*target = d
+		return check(d)
 	}
 	return &o
 }

@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 )
 
 // place is a layer, as a function that gives an option a value in it.
@@ -60,6 +61,12 @@ var kinds = []struct {
 		[5]string{"0", "1", "2", "3", "4"},
 		func(s Server) any { return s.HTTPSListenPort },
 		[5]any{0, 1, 2, 3, 4},
+	},
+	{
+		"duration", "gc-resync",
+		[5]string{"1m", "0", "2h", "90s", "3h0m0s"},
+		func(s Server) any { return s.GC.Resync },
+		[5]any{time.Minute, time.Duration(0), 2 * time.Hour, 90 * time.Second, 3 * time.Hour},
 	},
 	{
 		"mode", "write-kubeconfig-mode",

@@ -88,6 +88,14 @@ func (g *GC) options() []*option {
 			name: "gc-ignore", commas: true, category: categoryCollector, placeholder: "RESOURCE",
 			usage: "resource the collector does not look at, such as widgets.example.com (repeatable, or a,b)",
 		}),
+		durationOption(&g.Resync, checkResync, acceptResync, option{
+			name: "gc-resync", category: categoryCollector, placeholder: "INTERVAL",
+			usage: "how often to compare what the collector knows with a fresh list of everything; 0 is never",
+		}),
+		durationOption(&g.OrphanTimeout, checkOrphanTimeout, acceptOrphanTimeout, option{
+			name: "gc-orphan-timeout", category: categoryCollector, placeholder: "DURATION",
+			usage: "how long an orphaning deletion waits for resources that cannot be read; 0 is for ever",
+		}),
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/util/validation"
 )
@@ -54,6 +55,8 @@ func (s Server) Validate() error {
 		{"disable", each(s.Disable, checkPart)},
 		{"kube-apiserver-arg", each(s.KubeAPIServerArgs, checkAPIServerArg)},
 		{"gc-workers", checkWorkers(s.GC.Workers)},
+		{"gc-resync", checkResync(s.GC.Resync)},
+		{"gc-orphan-timeout", checkOrphanTimeout(s.GC.OrphanTimeout)},
 		{"gc-ignore", each(s.GC.Ignore, checkResource)},
 		{"log-level", oneOf(logLevels)(s.Log.Level)},
 		{"log-format", oneOf(logFormats)(s.Log.Format)},
@@ -200,6 +203,28 @@ func checkAPIServerArg(arg string) error {
 func checkWorkers(n int) error {
 	if n < 0 || n > maxWorkers {
 		return fmt.Errorf("%d is out of range: %s", n, acceptWorkers)
+	}
+	return nil
+}
+
+// minResync keeps the collector from listing everything all the time.
+const minResync = time.Minute
+
+const (
+	acceptResync        = "give one of at least 1m, such as 1h, or 0 for never"
+	acceptOrphanTimeout = "give one such as 10m, or 0 for ever"
+)
+
+func checkResync(d time.Duration) error {
+	if d != 0 && d < minResync {
+		return fmt.Errorf("%s is out of range: %s", d, acceptResync)
+	}
+	return nil
+}
+
+func checkOrphanTimeout(d time.Duration) error {
+	if d < 0 {
+		return fmt.Errorf("%s is out of range: %s", d, acceptOrphanTimeout)
 	}
 	return nil
 }

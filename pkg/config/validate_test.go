@@ -5,6 +5,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 )
 
 const secret = "hunter2"
@@ -46,6 +47,9 @@ func TestBadValues(t *testing.T) {
 		{"kube-apiserver-arg", "=x", `"" is not the name of a flag: give key=value, such as profiling=false`},
 		{"kube-apiserver-arg", "a b=x", `"a b" is not the name of a flag: give key=value, such as profiling=false`},
 		{"gc-workers", "1001", `1001 is out of range: give 1 to 1000, or 0 for as many as suit the machine`},
+		{"gc-resync", "30s", `30s is out of range: give one of at least 1m, such as 1h, or 0 for never`},
+		{"gc-resync", "often", `"often" is not a duration: give one of at least 1m, such as 1h, or 0 for never`},
+		{"gc-orphan-timeout", "-1s", `-1s is out of range: give one such as 10m, or 0 for ever`},
 		{"gc-workers", "many", `"many" is not a whole number: give 1 to 1000, or 0 for as many as suit the machine`},
 		{"gc-ignore", "Deployment", `"Deployment" is not a resource: give resource or resource.group in lower case, such as configmaps or deployments.apps`},
 		{"gc-ignore", "apps/deployments", `"apps/deployments" is not a resource: give resource or resource.group in lower case, such as configmaps or deployments.apps`},
@@ -121,6 +125,8 @@ func TestValidateChecksWhatWasNotLoaded(t *testing.T) {
 		"disable":               func(s *Server) { s.Disable = []string{"x"} },
 		"kube-apiserver-arg":    func(s *Server) { s.KubeAPIServerArgs = []string{"x"} },
 		"gc-workers":            func(s *Server) { s.GC.Workers = -1 },
+		"gc-resync":             func(s *Server) { s.GC.Resync = time.Second },
+		"gc-orphan-timeout":     func(s *Server) { s.GC.OrphanTimeout = -time.Second },
 		"gc-ignore":             func(s *Server) { s.GC.Ignore = []string{""} },
 		"log-level":             func(s *Server) { s.Log.Level = "" },
 		"log-format":            func(s *Server) { s.Log.Format = "" },

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/sirupsen/logrus"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -50,12 +51,20 @@ func (c *Collector) attemptToDelete(ctx context.Context, k graph.Key) (again tim
 		return time.Time{}, nil // no longer served; its monitor is about to end
 	}
 	a := &attempt{c: c, view: v, proved: map[ownerPlace]graph.Fact{}}
+	a.complete()
 	for range maxRounds {
 		d := decide.Decide(&a.view, c.now())
 		var done bool
 		switch d.Action {
 		case decide.Nothing:
 			done = true
+		case decide.Confirm:
+			done, err = a.confirm(ctx)
+		case decide.Orphan:
+			c.orphans.Add(k)
+			done = true
+		case decide.Release:
+			done, err = a.release(ctx, d)
 		case decide.Verify:
 			err = a.verify(ctx, d.Verify)
 		case decide.Delete:
@@ -67,6 +76,7 @@ func (c *Collector) attemptToDelete(ctx context.Context, k graph.Key) (again tim
 			return time.Time{}, err
 		}
 		if done {
+			a.warnOfWrongNamespaces()
 			countDecision(d.Reason)
 			return d.Again, nil
 		}
@@ -105,27 +115,77 @@ func (a *attempt) look() error {
 	if a.view.Resource == nil {
 		return errors.New("the object's resource is no longer served")
 	}
-	for i := range a.view.Owners {
-		o := &a.view.Owners[i]
-		if f, ok := a.proved[ownerPlace{o.Reference.UID, o.At}]; ok && o.Fact.State == graph.Unproved {
-			o.Fact = f
-		}
-	}
+	a.complete()
 	return nil
 }
 
+// complete adds to the view what the graph does not know.
+func (a *attempt) complete() {
+	if a.view.Record.WaitingForDependents() {
+		a.view.Synced = a.c.settled()
+		a.view.WaitingSince = a.c.graph.WaitingSince(a.view.Key, a.c.now())
+	}
+	for i := range a.view.Owners {
+		o := &a.view.Owners[i]
+		if f, ok := a.proved[ownerPlace{o.Reference.UID, o.At}]; ok {
+			o.Fact = f
+		}
+		o.Orphaned = o.Observed == nil && a.c.orphaned.has(o.Reference.UID)
+	}
+}
+
 // read reads the object live, so that the next decision is about what is really
-// there. gone is true if it does not exist any more.
-func (a *attempt) read(ctx context.Context) (gone bool, err error) {
+// there. done is true if there is nothing left to decide: it does not exist any
+// more, or somebody has deleted it, and the event of that will be looked at.
+func (a *attempt) read(ctx context.Context) (done bool, err error) {
 	live, outcome, err := a.c.actor.Read(ctx, a.gvr(), a.view.Record.Namespace, a.view.Record.Name)
 	switch {
 	case err != nil:
 		return false, err
-	case outcome == act.Gone || live.Metadata.UID != a.view.Key.UID:
+	case outcome == act.Gone || live.Metadata.UID != a.view.Key.UID || live.Metadata.DeletionTimestamp != nil:
 		return true, nil
 	}
 	a.live = live
 	return false, a.look()
+}
+
+// confirm reads an object live that no monitor shows any more, and tells the graph
+// what became of it.
+func (a *attempt) confirm(ctx context.Context) (done bool, err error) {
+	k, rec := a.view.Key, a.view.Record
+	live, outcome, err := a.c.actor.Read(ctx, a.gvr(), rec.Namespace, rec.Name)
+	switch {
+	case err != nil:
+		return false, err
+	case outcome == act.Gone || live.Metadata.UID != k.UID:
+		a.c.consider(a.c.graph.Deleted(k.Resource, rec))
+	default:
+		a.c.consider(a.c.graph.Confirm(k, live.Record()))
+		a.c.queue.Add(k)
+	}
+	return true, nil
+}
+
+// release takes the finalizer off an object in foreground deletion that nothing
+// blocks any more.
+func (a *attempt) release(ctx context.Context, d decide.Decision) (done bool, err error) {
+	live, outcome, err := a.c.actor.Read(ctx, a.gvr(), a.view.Record.Namespace, a.view.Record.Name)
+	switch {
+	case err != nil:
+		return false, err
+	case outcome == act.Gone || live.Metadata.UID != a.view.Key.UID || !live.Record().WaitingForDependents():
+		return true, nil // somebody else has ended the wait
+	}
+	outcome, err = a.c.actor.RemoveFinalizer(ctx, live, metav1.FinalizerDeleteDependents)
+	switch {
+	case err != nil:
+		return false, err
+	case outcome == act.Changed:
+		return false, a.look()
+	case outcome == act.Done:
+		a.log(d).Debug("ended the foreground deletion of an object that nothing blocks")
+	}
+	return true, nil
 }
 
 // delete deletes the object. An aggregated server may ignore preconditions, so
@@ -142,36 +202,32 @@ func (a *attempt) delete(ctx context.Context, d decide.Decision) (done bool, err
 		return a.read(ctx)
 	case outcome == act.Done:
 		countCollected(a.view.Key.Resource, d.Policy)
-		a.log(d).WithField("policy", string(d.Policy)).Debug("deleted an object that nothing owns")
+		a.log(d).WithField("policy", string(d.Policy)).Debug("deleted an object that no owner keeps")
 	}
 	return true, nil
 }
 
-// drop removes references from the object, from a live read and no other.
+// drop removes references from the object as it was decided on.
 func (a *attempt) drop(ctx context.Context, d decide.Decision) (done bool, err error) {
-	if a.live == nil {
+	if a.view.Resource.Aggregated && a.live == nil {
 		return a.read(ctx)
 	}
-	outcome, err := a.c.actor.DropReferences(ctx, a.live, d.Drop)
+	outcome, err := a.c.actor.DropReferences(ctx, a.gvr(), a.view.Record, d.Drop)
 	switch {
 	case err != nil:
 		return false, err
 	case outcome == act.Changed:
 		return a.read(ctx)
 	case outcome == act.Done:
-		a.log(d).WithField("references", len(d.Drop)).Debug("dropped references to owners that do not exist")
+		a.log(d).WithField("references", len(d.Drop)).Debug("dropped references to owners that are gone or going")
 	}
 	return true, nil
 }
 
 func (a *attempt) log(d decide.Decision) *logrus.Entry {
-	object := a.view.Record.Name
-	if a.view.Record.Namespace != "" {
-		object = a.view.Record.Namespace + "/" + object
-	}
 	return a.c.log.WithFields(logrus.Fields{
 		"resource": a.view.Key.Resource.String(),
-		"object":   object,
+		"object":   objectName(a.view.Record),
 		"uid":      string(a.view.Key.UID),
 		"reason":   string(d.Reason),
 	})

@@ -40,6 +40,8 @@ const (
 	// for each further one of the same object.
 	retryAtLeast = 10 * time.Millisecond
 	retryAtMost  = time.Minute
+	// stopGrace is how long calls under way may take once the collector is to end.
+	stopGrace = time.Second
 	// reportAfter is how long the first lists may take before the log says so.
 	reportAfter = 2 * time.Second
 )
@@ -52,19 +54,34 @@ type Options struct {
 	Workers int
 	// Ignore names resources that are not watched and so never collected.
 	Ignore []schema.GroupResource
-	Log    *logrus.Entry
+	// Resync is the interval between sweeps; 0 is never.
+	Resync time.Duration
+	// OrphanTimeout bounds how long an orphaning deletion waits for a resource that
+	// cannot be read; 0 is for ever.
+	OrphanTimeout time.Duration
+	Log           *logrus.Entry
 }
 
 // Collector collects. Make one for each time it is to run.
 type Collector struct {
-	graph    *graph.Graph
-	observer *observe.Observer
-	actor    *act.Actor
-	queue    workqueue.TypedRateLimitingInterface[graph.Key]
-	verify   singleflight.Group
-	workers  int
-	log      *logrus.Entry
-	now      func() time.Time
+	graph         *graph.Graph
+	observer      *observe.Observer
+	actor         *act.Actor
+	queue         workqueue.TypedRateLimitingInterface[graph.Key] // attempts to delete
+	orphans       workqueue.TypedRateLimitingInterface[graph.Key] // attempts to orphan
+	verify        singleflight.Group
+	search        search
+	orphaned      orphaned
+	stuck         stuck
+	config        *rest.Config
+	events        *act.Events // while Run runs
+	warned        warned
+	workers       int
+	orphanTimeout time.Duration
+	log           *logrus.Entry
+	now           func() time.Time
+	// settled says whether every resource that can be read has been listed.
+	settled func() bool
 }
 
 // New prepares a collector; Run runs it.
@@ -75,23 +92,32 @@ func New(o Options) (*Collector, error) {
 	}
 	registerMetrics()
 	c := &Collector{
-		graph:   graph.New(),
-		actor:   act.New(client, countCall),
-		workers: workers(o.Workers),
-		log:     o.Log,
-		now:     time.Now,
-		queue: workqueue.NewTypedRateLimitingQueueWithConfig(
-			workqueue.NewTypedItemExponentialFailureRateLimiter[graph.Key](retryAtLeast, retryAtMost),
-			workqueue.TypedRateLimitingQueueConfig[graph.Key]{Name: "garbage_collector_attempt_to_delete"},
-		),
+		graph:         graph.New(),
+		actor:         act.New(client, countCall),
+		config:        o.Config,
+		workers:       workers(o.Workers),
+		orphanTimeout: o.OrphanTimeout,
+		log:           o.Log,
+		now:           time.Now,
+		queue:         newQueue("garbage_collector_attempt_to_delete"),
+		orphans:       newQueue("garbage_collector_attempt_to_orphan"),
 	}
 	c.observer, err = observe.New(observe.Options{
-		Config: o.Config, Graph: c.graph, Consider: c.consider, Ignore: o.Ignore, Log: o.Log,
+		Config: o.Config, Graph: c.graph, Consider: c.consider, Ignore: o.Ignore,
+		SweepEvery: o.Resync, Log: o.Log,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("preparing the collector: %w", err)
 	}
+	c.settled = c.observer.Settled
 	return c, nil
+}
+
+func newQueue(name string) workqueue.TypedRateLimitingInterface[graph.Key] {
+	return workqueue.NewTypedRateLimitingQueueWithConfig(
+		workqueue.NewTypedItemExponentialFailureRateLimiter[graph.Key](retryAtLeast, retryAtMost),
+		workqueue.TypedRateLimitingQueueConfig[graph.Key]{Name: name},
+	)
 }
 
 // workers returns the size of the pool. The store takes one write at a time: more
@@ -103,31 +129,46 @@ func workers(want int) int {
 	return min(4*runtime.GOMAXPROCS(0), 20)
 }
 
-// Run collects until ctx ends, then finishes or abandons the calls under way and
-// returns when every goroutine has ended. started, if not nil, is called once
-// the first lists are in the graph and the workers run.
+// Run collects until ctx ends, then finishes the calls under way, abandons those
+// that take longer than stopGrace, and returns when every goroutine has ended.
+// started, if not nil, is called once the first lists are in the graph and the
+// workers run.
 func (c *Collector) Run(ctx context.Context, started func()) error {
 	current.Store(c)
 	defer current.CompareAndSwap(c, nil)
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	var wg sync.WaitGroup
-	defer wg.Wait()
-	defer c.queue.ShutDown()
+	calls, abandon := context.WithCancel(context.WithoutCancel(ctx))
+	defer abandon()
+	events, err := act.NewEvents(calls, c.config)
+	if err != nil {
+		return fmt.Errorf("preparing events: %w", err)
+	}
+	defer events.Stop()
+	c.events = events
 
-	wg.Go(func() { cancel(c.observer.Run(ctx)) })
-	if !c.waitForFirstLists(ctx) {
-		return runError(ctx)
+	var observing, working sync.WaitGroup
+	defer observing.Wait()
+	observing.Go(func() { cancel(c.observer.Run(ctx)) })
+	if c.waitForFirstLists(ctx) {
+		s := c.graph.Stats()
+		c.log.WithFields(logrus.Fields{"workers": c.workers, "objects": s.Nodes, "references": s.Edges}).Info("collector is running")
+		for range c.workers {
+			working.Go(func() { c.work(ctx, calls, c.queue, c.attemptToDelete) })
+		}
+		for range orphaners {
+			working.Go(func() { c.work(ctx, calls, c.orphans, c.attemptToOrphan) })
+		}
+		if started != nil {
+			started()
+		}
+		<-ctx.Done()
 	}
-	s := c.graph.Stats()
-	c.log.WithFields(logrus.Fields{"workers": c.workers, "objects": s.Nodes, "references": s.Edges}).Info("collector is running")
-	for range c.workers {
-		wg.Go(func() { c.work(ctx) })
-	}
-	if started != nil {
-		started()
-	}
-	<-ctx.Done()
+	c.queue.ShutDown()
+	c.orphans.ShutDown()
+	late := time.AfterFunc(stopGrace, abandon)
+	defer late.Stop()
+	working.Wait()
 	return runError(ctx)
 }
 
@@ -162,43 +203,46 @@ func (c *Collector) consider(keys []graph.Key) {
 	}
 }
 
-// work is one worker.
-func (c *Collector) work(ctx context.Context) {
+// attemptFunc works on one object and says when to come back without being asked;
+// the zero time for never.
+type attemptFunc func(context.Context, graph.Key) (again time.Time, err error)
+
+// work is one worker. It takes work until ctx ends; what it has begun goes on with
+// calls.
+func (c *Collector) work(ctx, calls context.Context, queue workqueue.TypedRateLimitingInterface[graph.Key], attempt attemptFunc) {
 	for {
-		k, shutdown := c.queue.Get()
+		k, shutdown := queue.Get()
 		if shutdown {
 			return
 		}
-		c.attemptAndReschedule(ctx, k)
+		if ctx.Err() == nil { // else the queue is being emptied
+			c.workOn(calls, queue, attempt, k)
+		}
+		queue.Done(k)
 	}
 }
 
-func (c *Collector) attemptAndReschedule(ctx context.Context, k graph.Key) {
-	defer c.queue.Done(k)
-	if ctx.Err() != nil {
-		return // the queue is being emptied
-	}
-	again, err := c.attemptToDelete(ctx, k)
+func (c *Collector) workOn(ctx context.Context, queue workqueue.TypedRateLimitingInterface[graph.Key], attempt attemptFunc, k graph.Key) {
+	again, err := attempt(ctx, k)
 	switch {
 	case err != nil && ctx.Err() == nil:
-		c.queue.AddRateLimited(k)
-		c.logFailure(k, err)
+		queue.AddRateLimited(k)
+		c.logFailure(k, queue.NumRequeues(k), err)
 	case err == nil:
-		c.queue.Forget(k)
+		queue.Forget(k)
 		if !again.IsZero() {
-			c.queue.AddAfter(k, again.Sub(c.now()))
+			queue.AddAfter(k, again.Sub(c.now()))
 		}
 	}
 }
 
-// logFailure warns at the first failure of an object and when it lasts, not each
-// time.
-func (c *Collector) logFailure(k graph.Key, err error) {
-	log := c.log.WithError(err).WithField("resource", k.Resource.String()).WithField("uid", string(k.UID))
-	switch n := c.queue.NumRequeues(k); n {
-	case 2, 10:
-		log.WithField("failures", n).Warn("cannot decide about an object; keeping it and trying again")
-	default:
-		log.WithField("failures", n).Debug("cannot decide about an object; keeping it and trying again")
+// logFailure warns when an object has failed a few times, and when that lasts.
+func (c *Collector) logFailure(k graph.Key, failures int, err error) {
+	log := c.log.WithError(err).WithFields(logrus.Fields{"resource": k.Resource.String(), "uid": string(k.UID), "failures": failures})
+	const message = "cannot finish with an object; keeping it and trying again"
+	if failures == 3 || failures == 10 {
+		log.Warn(message)
+	} else {
+		log.Debug(message)
 	}
 }

@@ -71,10 +71,12 @@ func (w *workload) lead(ctx context.Context, fence func(*rest.Config) *rest.Conf
 	if w.collects() {
 		part("the collector", func(ctx context.Context) error {
 			c, err := gc.New(gc.Options{
-				Config:  fence(w.api.ServiceAccountConfig("generic-garbage-collector")),
-				Workers: w.cfg.GC.Workers,
-				Ignore:  ignored(w.cfg.GC.Ignore),
-				Log:     logrus.WithField("component", "gc"),
+				Config:        fence(w.api.ServiceAccountConfig("generic-garbage-collector")),
+				Workers:       w.cfg.GC.Workers,
+				Ignore:        ignored(w.cfg.GC.Ignore),
+				Resync:        w.cfg.GC.Resync,
+				OrphanTimeout: w.cfg.GC.OrphanTimeout,
+				Log:           logrus.WithField("component", "gc"),
 			})
 			if err != nil {
 				return err

@@ -52,10 +52,11 @@ const (
 	VerbRead   Verb = "get"
 	VerbDelete Verb = "delete"
 	VerbPatch  Verb = "patch"
+	VerbList   Verb = "list"
 )
 
-// Verbs and Outcomes list all values, for metrics.
-func Verbs() []Verb { return []Verb{VerbRead, VerbDelete, VerbPatch} }
+// Verbs lists every Verb.
+func Verbs() []Verb { return []Verb{VerbRead, VerbDelete, VerbPatch, VerbList} }
 
 // Outcomes lists every Outcome.
 func Outcomes() []Outcome { return []Outcome{Failed, Done, Gone, Changed} }
@@ -116,7 +117,7 @@ func (a *Actor) Verify(ctx context.Context, o graph.OwnerView, now time.Time) (g
 	case outcome == Gone || live.Metadata.UID != o.Reference.UID:
 		return graph.Fact{State: graph.Absent}, nil
 	}
-	return graph.Fact{State: graph.Present, Seen: now}, nil
+	return graph.Fact{State: graph.Present, Seen: now, Waiting: live.Record().WaitingForDependents()}, nil
 }
 
 // Delete deletes the object that was decided on, and no other.
@@ -130,28 +131,66 @@ func (a *Actor) Delete(ctx context.Context, gvr schema.GroupVersionResource, rec
 	return a.wrote(ctx, VerbDelete, err, gvr, rec.Namespace, rec.Name)
 }
 
-// DropReferences removes references from an object, each only if the live read
-// shows that very value, and leaves all others as they are. An object that has
-// changed since the read is left alone.
-func (a *Actor) DropReferences(ctx context.Context, live *Object, drop []graph.Reference) (Outcome, error) {
+// DropReferences removes references from the object that was decided on, each by
+// its whole value, and leaves all others as they are. An object that has changed
+// since is left alone: rec holds every reference as it was at its resourceVersion.
+func (a *Actor) DropReferences(ctx context.Context, gvr schema.GroupVersionResource, rec *graph.Record, drop []graph.Reference) (Outcome, error) {
+	keep := make([]metav1.OwnerReference, 0, len(rec.References))
+	for _, r := range rec.References {
+		if !slices.Contains(drop, r) {
+			keep = append(keep, r.OwnerReference())
+		}
+	}
+	return a.patch(ctx, gvr, rec, map[string]any{"ownerReferences": keep})
+}
+
+// RemoveFinalizer takes a finalizer off an object as a live read showed it, and
+// leaves all others in their order. An object that has changed since is left alone.
+func (a *Actor) RemoveFinalizer(ctx context.Context, live *Object, finalizer string) (Outcome, error) {
+	keep := slices.DeleteFunc(slices.Clone(live.Metadata.Finalizers), func(f string) bool { return f == finalizer })
+	return a.patch(ctx, live.Resource, live.Record(), map[string]any{"finalizers": keep})
+}
+
+// patch replaces fields of an object's metadata, lists as a whole, which the
+// resourceVersion makes safe. It is a merge patch, because custom resources take
+// no strategic one.
+func (a *Actor) patch(ctx context.Context, gvr schema.GroupVersionResource, rec *graph.Record, metadata map[string]any) (Outcome, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, callTimeout, errTimeout)
 	defer cancel()
-	m := live.Metadata
-	keep := slices.DeleteFunc(slices.Clone(m.OwnerReferences), func(r metav1.OwnerReference) bool {
-		return slices.Contains(drop, graph.ReferenceOf(r))
-	})
-	// A merge patch, because custom resources take no strategic one. It replaces the
-	// whole list, which the resourceVersion makes safe.
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
-		"uid":             m.UID,
-		"resourceVersion": m.ResourceVersion,
-		"ownerReferences": keep,
-	}})
+	metadata["uid"] = rec.UID
+	metadata["resourceVersion"] = rec.ResourceVersion
+	patch, err := json.Marshal(map[string]any{"metadata": metadata})
 	if err != nil {
 		return Failed, fmt.Errorf("writing a patch: %w", err)
 	}
-	_, err = a.client.Resource(live.Resource).Namespace(m.Namespace).Patch(ctx, m.Name, types.MergePatchType, patch, metav1.PatchOptions{})
-	return a.wrote(ctx, VerbPatch, err, live.Resource, m.Namespace, m.Name)
+	_, err = a.client.Resource(gvr).Namespace(rec.Namespace).Patch(ctx, rec.Name, types.MergePatchType, patch, metav1.PatchOptions{})
+	return a.wrote(ctx, VerbPatch, err, gvr, rec.Namespace, rec.Name)
+}
+
+// pageSize is how many objects one call of List asks for.
+const pageSize = 500
+
+// List reads a resource's objects live, of one namespace or of all if namespace
+// is empty, and hands their records to each, page by page.
+func (a *Actor) List(ctx context.Context, gvr schema.GroupVersionResource, namespace string, each func(*graph.Record)) error {
+	o := metav1.ListOptions{Limit: pageSize}
+	for {
+		callCtx, cancel := context.WithTimeoutCause(ctx, callTimeout, errTimeout)
+		page, err := a.client.Resource(gvr).Namespace(namespace).List(callCtx, o)
+		cancel()
+		if err != nil {
+			a.observe(VerbList, Failed)
+			return fmt.Errorf("listing %s: %w", gvr.GroupResource(), cause(callCtx, err))
+		}
+		a.observe(VerbList, Done)
+		for i := range page.Items {
+			each(graph.RecordOf(&page.Items[i]))
+		}
+		if page.Continue == "" {
+			return nil
+		}
+		o.Continue = page.Continue
+	}
 }
 
 // wrote classifies the answer to a write.

@@ -183,14 +183,9 @@ func TestDropReferencesLeavesAllOthers(t *testing.T) {
 			}
 			found(m)(w, r)
 		})
-		live := &Object{Resource: configMaps, Metadata: &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
-			Namespace: "ns", Name: "n", UID: "u", ResourceVersion: "7", OwnerReferences: refs,
-		}}}
-		if got, err := a.DropReferences(t.Context(), live, gone); got != Done || err != nil {
+		rec := graph.RecordOf(&metav1.ObjectMeta{Namespace: "ns", Name: "n", UID: "u", ResourceVersion: "7", OwnerReferences: refs})
+		if got, err := a.DropReferences(t.Context(), configMaps, rec, gone); got != Done || err != nil {
 			t.Fatalf("outcome %v, %v", got, err)
-		}
-		if len(live.Metadata.OwnerReferences) != len(refs) {
-			t.Fatal("the live read was changed")
 		}
 	}
 }
@@ -200,5 +195,58 @@ func TestErrorsNameWhatWasTried(t *testing.T) {
 	_, _, err := a.Read(t.Context(), configMaps, "ns", "n")
 	if want := "configmaps ns/n"; !strings.Contains(fmt.Sprint(err), want) {
 		t.Errorf("%v does not name %s", err, want)
+	}
+}
+
+func TestRemoveFinalizerLeavesAllOthers(t *testing.T) {
+	a := against(t, func(w http.ResponseWriter, r *http.Request) {
+		var patch struct {
+			Metadata metav1.ObjectMeta `json:"metadata"`
+		}
+		if err := json.NewDecoder(r.Body).Decode(&patch); err != nil {
+			t.Error(err)
+		}
+		if m := patch.Metadata; m.UID != "u" || m.ResourceVersion != "7" || !slices.Equal(m.Finalizers, []string{"b", "a"}) {
+			t.Errorf("patched %+v", m)
+		}
+		found(patch.Metadata)(w, r)
+	})
+	live := &Object{Resource: configMaps, Metadata: &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "ns", Name: "n", UID: "u", ResourceVersion: "7", Finalizers: []string{"b", metav1.FinalizerDeleteDependents, "a"},
+	}}}
+	if got, err := a.RemoveFinalizer(t.Context(), live, metav1.FinalizerDeleteDependents); got != Done || err != nil {
+		t.Fatalf("outcome %v, %v", got, err)
+	}
+	if len(live.Metadata.Finalizers) != 3 {
+		t.Error("the live read was changed")
+	}
+}
+
+func TestListReadsAllPagesOrFails(t *testing.T) {
+	pages := 0
+	a := against(t, func(w http.ResponseWriter, r *http.Request) {
+		next := ""
+		switch r.URL.Query().Get("continue") {
+		case "":
+			next = "more"
+		case "more":
+			if pages++; pages > 1 {
+				status(410, metav1.StatusReasonExpired, nil)(w, r)
+				return
+			}
+		}
+		answer(w, http.StatusOK, metav1.PartialObjectMetadataList{
+			TypeMeta: metav1.TypeMeta{APIVersion: "meta.k8s.io/v1", Kind: "PartialObjectMetadataList"},
+			ListMeta: metav1.ListMeta{Continue: next},
+			Items:    []metav1.PartialObjectMetadata{{ObjectMeta: metav1.ObjectMeta{Name: "n" + next}}},
+		})
+	})
+	var names []string
+	each := func(r *graph.Record) { names = append(names, r.Name) }
+	if err := a.List(t.Context(), configMaps, "ns", each); err != nil || !slices.Equal(names, []string{"nmore", "n"}) {
+		t.Errorf("listed %v: %v", names, err)
+	}
+	if err := a.List(t.Context(), configMaps, "ns", each); err == nil {
+		t.Error("half a list passes for a whole one")
 	}
 }

@@ -5,8 +5,9 @@
 // `reap why` share one decision, and tests can try millions of them.
 //
 // The rule that everything else serves: an object is deleted only if it has at
-// least one ownerReference and every one of them is proved to name an owner that
-// does not exist. Whatever is not proved keeps the object.
+// least one ownerReference and every one of them names an owner that is proved not
+// to exist, or that was just read live and waits for this very object to go.
+// Whatever is not proved keeps the object.
 package decide
 
 import (
@@ -17,54 +18,12 @@ import (
 	"github.com/reap-dev/reap/pkg/gc/graph"
 )
 
-// RecheckAfter is how long a live read that found an owner which no monitor shows
-// is believed. Nothing else would tell that such an owner has gone.
-const RecheckAfter = 15 * time.Minute
+// SettleFor is how long the graph is given to show dependents of an object whose
+// foreground deletion has just become known: one may be on its way.
+const SettleFor = 250 * time.Millisecond
 
-// State is the judgement of one reference.
-type State uint8
-
-const (
-	// Unverified: nobody knows whether the owner exists; a live read will tell.
-	Unverified State = iota
-	// Solid: the owner exists, where the reference says.
-	Solid
-	// Dangling: the owner is proved not to exist.
-	Dangling
-	// Unknown: no server serves the reference's kind, so nothing can be proved.
-	Unknown
-	// Invalid: a cluster-scoped object names an owner of a namespaced kind; the
-	// owner's namespace cannot be known.
-	Invalid
-)
-
-func (s State) String() string {
-	return [...]string{"unverified", "solid", "dangling", "unknown", "invalid"}[s]
-}
-
-// Judge says what is known of the owner that a reference names. namespace is that
-// of the object with the reference.
-func Judge(o *graph.OwnerView, namespace string, now time.Time) State {
-	switch {
-	case o.Resource == nil && o.KindServed:
-		// The kind is served, this version of it is not.
-		return Unknown
-	case o.Resource == nil:
-		if o.Fact.State == graph.Gone {
-			return Dangling
-		}
-		return Unknown
-	case o.Resource.Namespaced && namespace == "":
-		return Invalid
-	case o.Observed != nil:
-		return Solid
-	case o.Fact.Proved():
-		return Dangling
-	case o.Fact.State == graph.Present && now.Before(o.Fact.Seen.Add(RecheckAfter)):
-		return Solid
-	}
-	return Unverified
-}
+// SyncAgain is when to look again while resources are still being listed.
+const SyncAgain = time.Second
 
 // Action is what should be done.
 type Action uint8
@@ -74,31 +33,49 @@ const (
 	Nothing Action = iota
 	// Verify: read the owners in Decision.Verify live, tell the graph, decide again.
 	Verify
+	// Confirm: read the object itself live and tell the graph what that shows.
+	Confirm
 	// Delete the object, with Decision.Policy and the preconditions.
 	Delete
 	// Drop the references in Decision.Drop from the object.
 	Drop
+	// Orphan: drop the references of all dependents, then the object's finalizer.
+	Orphan
+	// Release: take the finalizer foregroundDeletion off the object.
+	Release
 )
 
-func (a Action) String() string { return [...]string{"nothing", "verify", "delete", "drop"}[a] }
+func (a Action) String() string {
+	return [...]string{"nothing", "verify", "confirm", "delete", "drop", "orphan", "release"}[a]
+}
 
 // Reason says why, as a bounded set of words that metrics and logs share.
 type Reason string
 
 const (
-	NoReferences   Reason = "no-references"    // it has no owner to lose
-	BeingDeleted   Reason = "being-deleted"    // somebody has deleted it already
-	OwnerSolid     Reason = "owner-solid"      // an owner exists
-	OwnerUnknown   Reason = "owner-unknown"    // an owner's kind cannot be resolved
-	OwnerInvalid   Reason = "owner-invalid"    // an owner cannot be named that way
-	OwnerUnsure    Reason = "owner-unverified" // an owner has to be read live
-	OwnersDangling Reason = "owners-dangling"  // every owner is proved absent
-	SomeDangling   Reason = "some-dangling"    // an owner exists, others are proved absent
+	NoReferences      Reason = "no-references"       // it has no owner to lose
+	BeingDeleted      Reason = "being-deleted"       // somebody has deleted it already
+	OwnerSolid        Reason = "owner-solid"         // an owner exists
+	OwnerUnknown      Reason = "owner-unknown"       // an owner's kind cannot be resolved
+	OwnerInvalid      Reason = "owner-invalid"       // an owner cannot be named that way
+	OwnerUnsure       Reason = "owner-unverified"    // an owner has to be read live
+	Unsure            Reason = "unverified"          // the object itself has to be read live
+	OwnersDangling    Reason = "owners-dangling"     // every owner is proved absent
+	OwnerWaiting      Reason = "owner-waiting"       // no owner stays, and one waits for its dependents
+	SomeDangling      Reason = "some-dangling"       // an owner exists, others are absent or waiting
+	OwnerOrphaned     Reason = "owner-orphaned"      // an owner was deleted on the terms that this object stays
+	Orphaning         Reason = "orphaning"           // it is deleted and its dependents are to stay
+	WaitsForDependent Reason = "waits-for-dependent" // it is in foreground deletion and a dependent blocks it
+	Settling          Reason = "settling"            // it is in foreground deletion and dependents may be on their way
+	NothingBlocks     Reason = "nothing-blocks"      // it is in foreground deletion and no dependent blocks it
 )
 
 // Reasons lists every Reason.
 func Reasons() []Reason {
-	return []Reason{NoReferences, BeingDeleted, OwnerSolid, OwnerUnknown, OwnerInvalid, OwnerUnsure, OwnersDangling, SomeDangling}
+	return []Reason{
+		NoReferences, BeingDeleted, OwnerSolid, OwnerUnknown, OwnerInvalid, OwnerUnsure, Unsure, OwnersDangling, OwnerWaiting,
+		SomeDangling, OwnerOrphaned, Orphaning, WaitsForDependent, Settling, NothingBlocks,
+	}
 }
 
 // Decision is what should be done about an object, and why.
@@ -117,16 +94,43 @@ type Decision struct {
 
 // Decide says what should be done about the object in the view at the time now.
 func Decide(v *graph.View, now time.Time) Decision {
-	if len(v.Owners) == 0 {
+	switch r := v.Record; {
+	case v.Unsure:
+		return Decision{Action: Confirm, Reason: Unsure}
+	case r.Deleting && r.Orphan:
+		return Decision{Action: Orphan, Reason: Orphaning}
+	case r.WaitingForDependents():
+		return release(v, now)
+	case r.Deleting:
+		return Decision{Reason: BeingDeleted}
+	case len(v.Owners) == 0:
 		return Decision{Reason: NoReferences}
 	}
-	if v.Record.Deleting {
-		return Decision{Reason: BeingDeleted}
+	return collect(v, now)
+}
+
+// release decides about an object in foreground deletion.
+func release(v *graph.View, now time.Time) Decision {
+	settled := v.WaitingSince.Add(SettleFor)
+	switch {
+	case v.Blocker != nil:
+		return Decision{Reason: WaitsForDependent}
+	case !v.Synced || v.WaitingSince.IsZero():
+		return Decision{Reason: Settling, Again: now.Add(SyncAgain)}
+	case now.Before(settled):
+		return Decision{Reason: Settling, Again: settled}
 	}
+	return Decision{Action: Release, Reason: NothingBlocks}
+}
+
+// collect decides about an object that nobody has deleted, by its owners.
+func collect(v *graph.View, now time.Time) Decision {
 	var (
-		d        Decision
-		dangling []graph.Reference
-		count    [Invalid + 1]int
+		verify []graph.OwnerView
+		drop   []graph.Reference // what goes if the object stays for another owner
+		freed  []graph.Reference // what goes in any case
+		again  time.Time
+		count  [Invalid + 1]int
 	)
 	for i := range v.Owners {
 		o := &v.Owners[i]
@@ -134,33 +138,40 @@ func Decide(v *graph.View, now time.Time) Decision {
 		count[s]++
 		switch s {
 		case Unverified:
-			d.Verify = append(d.Verify, *o)
-		case Dangling:
-			dangling = append(dangling, o.Reference)
+			verify = append(verify, *o)
+		case Dangling, Waiting:
+			drop = append(drop, o.Reference)
+		case Orphaned:
+			freed = append(freed, o.Reference)
 		case Solid:
 			if o.Observed == nil {
-				if t := o.Fact.Seen.Add(RecheckAfter); d.Again.IsZero() || t.Before(d.Again) {
-					d.Again = t
+				if t := o.Fact.Seen.Add(RecheckAfter); again.IsZero() || t.Before(again) {
+					again = t
 				}
 			}
 		}
 	}
 	switch {
 	case count[Unverified] > 0:
-		d.Action, d.Reason = Verify, OwnerUnsure
-		d.Again = time.Time{}
-	case count[Solid] > 0 && len(dangling) > 0:
-		d.Action, d.Reason, d.Drop = Drop, SomeDangling, dangling
+		return Decision{Action: Verify, Reason: OwnerUnsure, Verify: verify}
+	case len(freed) > 0:
+		// What was left behind on purpose stays; once free of that owner it is judged
+		// by the others alone, and without any it is nobody's.
+		return Decision{Action: Drop, Reason: OwnerOrphaned, Drop: freed}
+	case count[Solid] > 0 && len(drop) > 0:
+		return Decision{Action: Drop, Reason: SomeDangling, Drop: drop, Again: again}
 	case count[Solid] > 0:
-		d.Reason = OwnerSolid
+		return Decision{Reason: OwnerSolid, Again: again}
 	case count[Invalid] > 0:
-		d.Reason = OwnerInvalid
+		return Decision{Reason: OwnerInvalid}
 	case count[Unknown] > 0:
-		d.Reason = OwnerUnknown
-	default:
-		d.Action, d.Reason, d.Policy = Delete, OwnersDangling, policy(v.Record)
+		return Decision{Reason: OwnerUnknown}
+	case count[Waiting] > 0 && v.HasDependents:
+		return Decision{Action: Delete, Reason: OwnerWaiting, Policy: metav1.DeletePropagationForeground}
+	case count[Waiting] > 0:
+		return Decision{Action: Delete, Reason: OwnerWaiting, Policy: policy(v.Record)}
 	}
-	return d
+	return Decision{Action: Delete, Reason: OwnersDangling, Policy: policy(v.Record)}
 }
 
 // policy honours a garbage collection finalizer that the object carries already:

@@ -41,6 +41,16 @@ func (g *Graph) Check() error {
 			}
 		}
 	}
+	for n := range observed {
+		if _, noted := g.waiting[n]; noted != n.rec.WaitingForDependents() {
+			bad("%s waits for dependents: %v, noted: %v", n.rec.UID, n.rec.WaitingForDependents(), noted)
+		}
+	}
+	for n := range g.waiting {
+		if !observed[n] {
+			bad("%s is noted as waiting and not observed", n.rec.UID)
+		}
+	}
 	for gr, t := range g.tables {
 		if t.nodes != count[t] {
 			bad("%s counts %d nodes and has %d", gr, t.nodes, count[t])

@@ -3,6 +3,7 @@ package graph
 import (
 	"slices"
 	"sync"
+	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -22,6 +23,9 @@ type node struct {
 	// twin is the next observed object with the same UID, shown by another
 	// resource; nearly always nil.
 	twin *node
+	// unsure is true while the monitor does not show the object any more and nobody
+	// has seen its end. It counts as observed until a live read tells.
+	unsure bool
 }
 
 func (n *node) key() Key { return Key{Resource: n.table.resource, UID: n.rec.UID} }
@@ -54,6 +58,9 @@ type Graph struct {
 	tables  map[schema.GroupResource]*table
 	nodes   map[types.UID]*node
 	named   map[types.UID]*named
+	// waiting holds the objects in foreground deletion, and since when they have
+	// been known to be; the zero time until somebody has asked.
+	waiting map[*node]time.Time
 	edges   int
 }
 
@@ -64,6 +71,7 @@ func New() *Graph {
 		tables:  make(map[schema.GroupResource]*table),
 		nodes:   make(map[types.UID]*node),
 		named:   make(map[types.UID]*named),
+		waiting: make(map[*node]time.Time),
 	}
 }
 
@@ -85,6 +93,9 @@ func (g *Graph) SetCatalog(c *Catalog) []Key {
 				look = append(look, d.key())
 			}
 		}
+	}
+	for n := range g.waiting {
+		look = append(look, n.key()) // what blocks it may be judged otherwise too
 	}
 	return look
 }
@@ -132,6 +143,7 @@ func (g *Graph) RemoveResource(gr schema.GroupResource) []Key {
 	var look []Key
 	for _, n := range gone {
 		look = append(look, g.dependentKeys(n.rec.UID)...)
+		look = append(look, g.unblocked(n.rec.References, nil)...)
 	}
 	return look
 }
@@ -156,13 +168,18 @@ func (g *Graph) Upsert(gr schema.GroupResource, rec *Record) []Key {
 	} else {
 		old = n.rec
 		n.rec = rec
+		n.unsure = false
 		g.link(n)
 		g.unlink(n, old.References)
 	}
+	g.noteWaiting(n)
 
 	var look []Key
-	if changed(old, rec) && len(rec.References) > 0 && !g.settled(n) {
+	if changed(old, rec) && (rec.collecting() || len(rec.References) > 0 && !g.settled(n)) {
 		look = append(look, n.key())
+	}
+	if old != nil {
+		look = append(look, g.unblocked(old.References, rec.References)...)
 	}
 	if nm := g.named[rec.UID]; nm != nil {
 		delete(nm.facts, n.coordinates())
@@ -177,6 +194,32 @@ func (g *Graph) Upsert(gr schema.GroupResource, rec *Record) []Key {
 	return look
 }
 
+// noteWaiting keeps the list of objects in foreground deletion.
+func (g *Graph) noteWaiting(n *node) {
+	if !n.rec.WaitingForDependents() {
+		delete(g.waiting, n)
+	} else if _, noted := g.waiting[n]; !noted {
+		g.waiting[n] = time.Time{}
+	}
+}
+
+// unblocked returns the waiting owners that references before blocked and
+// references after do not.
+func (g *Graph) unblocked(before, after []Reference) []Key {
+	var look []Key
+	for _, r := range before {
+		if r.BlockOwnerDeletion != True || slices.Contains(after, r) {
+			continue
+		}
+		for o := g.nodes[r.UID]; o != nil; o = o.twin {
+			if o.rec.WaitingForDependents() {
+				look = append(look, o.key())
+			}
+		}
+	}
+	return look
+}
+
 // changed tells whether an update can change what the collector decides about
 // the object itself.
 func changed(old, rec *Record) bool {
@@ -185,8 +228,9 @@ func changed(old, rec *Record) bool {
 		!slices.Equal(old.References, rec.References)
 }
 
-// Deleted records a watch DELETED event: proof that the object is gone. It
-// returns the objects that named its UID.
+// Deleted records proof that an object is gone: a watch DELETED event, or a live
+// read of an object that had vanished. It returns the objects that named its UID,
+// and the waiting owners that it blocked.
 func (g *Graph) Deleted(gr schema.GroupResource, rec *Record) []Key {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -194,19 +238,23 @@ func (g *Graph) Deleted(gr schema.GroupResource, rec *Record) []Key {
 	if t == nil {
 		return nil
 	}
+	var look []Key
 	if n := g.find(t, rec.UID); n != nil {
 		g.remove(n)
+		look = g.unblocked(n.rec.References, nil)
 	}
-	if nm := g.named[rec.UID]; nm != nil {
-		at := Coordinates{Group: t.kind.Group, Kind: t.kind.Kind, Namespace: rec.Namespace, Name: rec.Name}
+	at := Coordinates{Group: t.kind.Group, Kind: t.kind.Kind, Namespace: rec.Namespace, Name: rec.Name}
+	if nm := g.named[rec.UID]; nm != nil && !g.shows(rec.UID, at) {
 		nm.learn(at, Fact{State: Gone})
 	}
-	return g.dependentKeys(rec.UID)
+	return append(look, g.dependentKeys(rec.UID)...)
 }
 
 // Vanished records that an object which was shown is missing from a list, or
-// that its name shows another UID. That proves nothing: the node goes, no Fact
-// comes, and the objects that named it are returned for a closer look.
+// that its name shows another UID. That proves nothing: the object counts as
+// observed until Confirm or Deleted is called after a live read. It returns the
+// object, for that read; one that names nothing and that nothing names is
+// forgotten at once.
 func (g *Graph) Vanished(gr schema.GroupResource, uid types.UID) []Key {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -218,31 +266,97 @@ func (g *Graph) Vanished(gr schema.GroupResource, uid types.UID) []Key {
 	if n == nil {
 		return nil
 	}
-	g.remove(n)
-	return g.dependentKeys(uid)
+	return g.vanished(n)
+}
+
+// vanished is Vanished under the lock.
+func (g *Graph) vanished(n *node) []Key {
+	if len(n.rec.References) == 0 && g.named[n.rec.UID] == nil {
+		g.remove(n)
+		return nil
+	}
+	n.unsure = true
+	return []Key{n.key()}
+}
+
+// Confirm records that a live read found an object that had vanished. If a
+// monitor has shown it again in the meantime, that is newer and stays.
+func (g *Graph) Confirm(k Key, rec *Record) []Key {
+	g.mu.RLock()
+	t := g.tables[k.Resource]
+	unsure := false
+	if t != nil {
+		if n := g.find(t, k.UID); n != nil {
+			unsure = n.unsure
+		}
+	}
+	g.mu.RUnlock()
+	if !unsure {
+		return nil
+	}
+	return g.Upsert(k.Resource, rec)
+}
+
+// VanishedExcept records that a new monitor of a resource has shown all there is,
+// which is what shown returns true for: whatever else the graph has of it has
+// vanished.
+func (g *Graph) VanishedExcept(gr schema.GroupResource, shown func(types.UID) bool) []Key {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	t := g.tables[gr]
+	if t == nil {
+		return nil
+	}
+	var gone []*node
+	for _, n := range g.nodes {
+		for ; n != nil; n = n.twin {
+			if n.table == t && !n.unsure && !shown(n.rec.UID) {
+				gone = append(gone, n)
+			}
+		}
+	}
+	var look []Key
+	for _, n := range gone {
+		look = append(look, g.vanished(n)...)
+	}
+	return look
 }
 
 // Learn records what a live read proved about coordinates that references to uid
-// declare. It has no effect when nothing names the UID any more, or when a monitor
-// shows the object at that place: then the monitor has the last word, and a
-// DELETED event will come if it lags.
+// declare. It has no effect when nothing names the UID any more. Absence is not
+// believed of an object that a monitor shows at that place: the monitor has the
+// last word, and a DELETED event will come if it lags.
 func (g *Graph) Learn(uid types.UID, at Coordinates, f Fact) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	for n := g.nodes[uid]; n != nil; n = n.twin {
-		if n.coordinates() == at {
-			return
-		}
+	if f.Proved() && g.shows(uid, at) {
+		return
 	}
 	if nm := g.named[uid]; nm != nil {
 		nm.learn(at, f)
 	}
 }
 
+// shows is true if some resource shows an object with the UID at that place: two
+// resources can serve one kind.
+func (g *Graph) shows(uid types.UID, at Coordinates) bool {
+	for n := g.nodes[uid]; n != nil; n = n.twin {
+		if n.coordinates() == at {
+			return true
+		}
+	}
+	return false
+}
+
 // learn is Learn under the lock.
 func (nm *named) learn(at Coordinates, f Fact) {
 	if nm.facts == nil {
 		nm.facts = make(map[Coordinates]Fact, 1)
+	}
+	// Answers arrive in any order. What has been proved gone does not come back, and
+	// an older sight does not replace a newer one.
+	if known := nm.facts[at]; known.Proved() && !f.Proved() || f.Seen.Before(known.Seen) && !f.Proved() {
+		return
 	}
 	nm.facts[at] = f
 }
@@ -260,6 +374,7 @@ func (g *Graph) find(t *table, uid types.UID) *node {
 // remove takes a node and its references out of the graph.
 func (g *Graph) remove(n *node) {
 	n.table.nodes--
+	delete(g.waiting, n)
 	uid := n.rec.UID
 	switch first := g.nodes[uid]; {
 	case first == n && n.twin == nil:
@@ -314,6 +429,65 @@ func (g *Graph) observes(n *node) bool { return g.find(n.table, n.rec.UID) == n 
 
 func names(r *Record, uid types.UID) bool {
 	return slices.ContainsFunc(r.References, func(ref Reference) bool { return ref.UID == uid })
+}
+
+// WaitingSince returns when it was first asked about an object in foreground
+// deletion, which is now if it never was; the zero time if it is not in foreground
+// deletion.
+func (g *Graph) WaitingSince(k Key, now time.Time) time.Time {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	t := g.tables[k.Resource]
+	if t == nil {
+		return time.Time{}
+	}
+	n := g.find(t, k.UID)
+	if n == nil {
+		return time.Time{}
+	}
+	since, waits := g.waiting[n]
+	if waits && since.IsZero() {
+		since = now
+		g.waiting[n] = since
+	}
+	return since
+}
+
+// blocker returns an object that an owner in foreground deletion has to wait for,
+// or nil. It stops at the first: with Go's random order of maps, looking again
+// each time one has gone costs O(n log n) for all n of an owner.
+func (g *Graph) blocker(o *node) *node {
+	nm := g.named[o.rec.UID]
+	if nm == nil {
+		return nil
+	}
+	for d := range nm.dependents {
+		if g.blocks(d, o) {
+			return d
+		}
+	}
+	return nil
+}
+
+// blocks is true if one of the dependent's references makes the owner wait: it
+// says so, and names the owner by its own kind, name and namespace. A reference
+// whose kind nobody serves may be right, and blocks.
+func (g *Graph) blocks(d, o *node) bool {
+	for i := range d.rec.References {
+		r := &d.rec.References[i]
+		if r.UID != o.rec.UID || r.BlockOwnerDeletion != True {
+			continue
+		}
+		res, gk, _ := g.catalog.resolve(r.APIVersion, r.Kind)
+		if res == nil {
+			return true
+		}
+		inReach := o.rec.Namespace == "" || o.rec.Namespace == d.rec.Namespace
+		if gk == o.table.kind && r.Name == o.rec.Name && inReach {
+			return true
+		}
+	}
+	return false
 }
 
 // settled is true when every owner of the node is observed, where the reference

@@ -27,6 +27,10 @@ type Record struct {
 // marked and stays until its blocking dependents are gone.
 func (r *Record) WaitingForDependents() bool { return r.Deleting && r.Foreground }
 
+// collecting is true if the object waits for the collector: for its dependents to
+// be deleted or orphaned.
+func (r *Record) collecting() bool { return r.Deleting && (r.Foreground || r.Orphan) }
+
 // Reference is one ownerReference. It is comparable, and equal to another exactly
 // when the API server would hold the two for the same entry.
 type Reference struct {
@@ -68,6 +72,26 @@ func ReferenceOf(r metav1.OwnerReference) Reference {
 		UID:                r.UID,
 		Controller:         flagOf(r.Controller),
 		BlockOwnerDeletion: flagOf(r.BlockOwnerDeletion),
+	}
+}
+
+func (f Flag) pointer() *bool {
+	if f == Unset {
+		return nil
+	}
+	b := f == True
+	return &b
+}
+
+// OwnerReference returns the ownerReference that r is the comparable form of.
+func (r Reference) OwnerReference() metav1.OwnerReference {
+	return metav1.OwnerReference{
+		APIVersion:         r.APIVersion,
+		Kind:               r.Kind,
+		Name:               r.Name,
+		UID:                r.UID,
+		Controller:         r.Controller.pointer(),
+		BlockOwnerDeletion: r.BlockOwnerDeletion.pointer(),
 	}
 }
 

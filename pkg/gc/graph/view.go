@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // Coordinates say where an object is to be found. The version is left out:
@@ -20,6 +21,8 @@ type Fact struct {
 	State FactState
 	// Seen is when a live read found the object; zero for the other states.
 	Seen time.Time
+	// Waiting is true if that read found it in foreground deletion.
+	Waiting bool
 }
 
 // FactState tells one proof from another.
@@ -53,6 +56,12 @@ type OwnerView struct {
 	// Observed is the owner as a monitor shows it at exactly that place; or nil.
 	Observed *Record
 	Fact     Fact
+	// Elsewhere is true if an object with the UID, of that kind and name, is observed
+	// in another namespace than the dependent's, where it can be nobody's owner here.
+	Elsewhere bool
+	// Orphaned is true if the owner is known to have been deleted on the terms that
+	// its dependents stay. The graph leaves it to whoever asks.
+	Orphaned bool
 }
 
 // View is everything that a decision about one object is made from.
@@ -65,6 +74,24 @@ type View struct {
 	Owners   []OwnerView
 	// HasDependents is true if any object names this one's UID.
 	HasDependents bool
+	// Unsure is true if no monitor shows the object any more and nobody has seen its
+	// end.
+	Unsure bool
+	// Blocker is an object that this one, being in foreground deletion, has to wait
+	// for; nil if there is none.
+	Blocker *Dependent
+	// WaitingSince is when the object was first known to be in foreground deletion.
+	// The graph leaves it to whoever asks, with the two below.
+	WaitingSince time.Time
+	// Synced is true if every resource that can be read has been listed: a blocking
+	// dependent would be known.
+	Synced bool
+}
+
+// Dependent is an object that names another as its owner.
+type Dependent struct {
+	Key    Key
+	Record *Record
 }
 
 // View returns what is known about an observed object; ok is false if no
@@ -80,11 +107,35 @@ func (g *Graph) View(k Key) (v View, ok bool) {
 	if n == nil {
 		return View{}, false
 	}
-	return g.view(k, n.rec), true
+	v = g.view(k, n.rec)
+	v.Unsure = n.unsure
+	if n.rec.WaitingForDependents() {
+		if b := g.blocker(n); b != nil {
+			v.Blocker = &Dependent{Key: b.key(), Record: b.rec}
+		}
+	}
+	return v, true
+}
+
+// Dependents returns the objects that name a UID, whatever else their references
+// say.
+func (g *Graph) Dependents(uid types.UID) []Dependent {
+	g.mu.RLock()
+	defer g.mu.RUnlock()
+	nm := g.named[uid]
+	if nm == nil {
+		return nil
+	}
+	all := make([]Dependent, 0, len(nm.dependents))
+	for d := range nm.dependents {
+		all = append(all, Dependent{Key: d.key(), Record: d.rec})
+	}
+	return all
 }
 
 // ViewOf returns what is known about an object as a live read showed it, which
-// may be newer than what the monitors have shown.
+// may be newer than what the monitors have shown. It does not say what blocks an
+// object in foreground deletion: View does, once a monitor has shown that.
 func (g *Graph) ViewOf(gr schema.GroupResource, rec *Record) View {
 	g.mu.RLock()
 	defer g.mu.RUnlock()
@@ -115,6 +166,10 @@ func (g *Graph) ownerView(r *Reference, namespace string) OwnerView {
 	}
 	if n := g.owner(r, res, gk, namespace); n != nil {
 		o.Observed = n.rec
+	} else if res != nil && res.Namespaced {
+		for n := g.nodes[r.UID]; n != nil; n = n.twin {
+			o.Elsewhere = o.Elsewhere || n.table.kind == gk && n.rec.Name == r.Name
+		}
 	}
 	nm := g.named[r.UID]
 	if nm == nil {
@@ -162,4 +217,23 @@ func (g *Graph) Count(gr schema.GroupResource) int {
 		return t.nodes
 	}
 	return 0
+}
+
+// Versions returns the resourceVersion of every observed object of a resource.
+func (g *Graph) Versions(gr schema.GroupResource) map[types.UID]string {
+	g.mu.RLock()
+	defer g.mu.RUnlock()
+	t := g.tables[gr]
+	if t == nil {
+		return nil
+	}
+	all := make(map[types.UID]string, t.nodes)
+	for uid, n := range g.nodes {
+		for ; n != nil; n = n.twin {
+			if n.table == t {
+				all[uid] = n.rec.ResourceVersion
+			}
+		}
+	}
+	return all
 }

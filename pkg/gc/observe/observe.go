@@ -18,6 +18,7 @@ import (
 
 	"github.com/sirupsen/logrus"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
@@ -48,18 +49,21 @@ type Options struct {
 	Consider func([]graph.Key)
 	// Ignore names resources that are not watched, besides events.
 	Ignore []schema.GroupResource
-	Log    *logrus.Entry
+	// SweepEvery is the interval between sweeps; 0 is never.
+	SweepEvery time.Duration
+	Log        *logrus.Entry
 }
 
 // Observer keeps the graph in step with the API server.
 type Observer struct {
-	graph     *graph.Graph
-	config    *rest.Config
-	informers *factory
-	consider  func([]graph.Key)
-	ignore    []schema.GroupResource
-	log       *logrus.Entry
-	changed   chan struct{} // holds one wish to ask discovery again
+	graph      *graph.Graph
+	config     *rest.Config
+	informers  *factory
+	consider   func([]graph.Key)
+	ignore     []schema.GroupResource
+	log        *logrus.Entry
+	sweepEvery time.Duration
+	changed    chan struct{} // holds one wish to ask discovery again
 
 	// mu protects what follows.
 	mu         sync.Mutex
@@ -67,7 +71,7 @@ type Observer struct {
 	failed     []string // groups that discovery failed for
 	monitors   map[schema.GroupResource]*monitor
 	draining   map[schema.GroupResource]*monitor
-	ending     sync.WaitGroup // monitors that end
+	ending     sync.WaitGroup // the sweeper, and monitors that end
 }
 
 // New returns an Observer; Run starts it.
@@ -77,15 +81,16 @@ func New(o Options) (*Observer, error) {
 		return nil, err
 	}
 	return &Observer{
-		graph:     o.Graph,
-		config:    o.Config,
-		informers: &factory{client: client},
-		consider:  o.Consider,
-		ignore:    slices.Concat(alwaysIgnored, o.Ignore),
-		log:       o.Log,
-		changed:   make(chan struct{}, 1),
-		monitors:  make(map[schema.GroupResource]*monitor),
-		draining:  make(map[schema.GroupResource]*monitor),
+		graph:      o.Graph,
+		config:     o.Config,
+		informers:  &factory{client: client},
+		consider:   o.Consider,
+		ignore:     slices.Concat(alwaysIgnored, o.Ignore),
+		log:        o.Log,
+		sweepEvery: o.SweepEvery,
+		changed:    make(chan struct{}, 1),
+		monitors:   make(map[schema.GroupResource]*monitor),
+		draining:   make(map[schema.GroupResource]*monitor),
 	}, nil
 }
 
@@ -98,6 +103,7 @@ func (o *Observer) Run(ctx context.Context) error {
 		return err
 	}
 	defer o.stopAll()
+	o.ending.Go(func() { o.sweeps(ctx) })
 	delays := afterChange
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -174,14 +180,53 @@ func (o *Observer) ensureMonitor(ctx context.Context, r *graph.Resource) {
 	if old != nil && old.gvr == r.Preferred() {
 		return
 	}
+	o.replace(ctx, r)
+}
+
+// replace starts a monitor in the place of the one that there is, if there is one.
+// o.mu is held.
+func (o *Observer) replace(ctx context.Context, r *graph.Resource) {
+	gr := r.GroupResource()
 	m, err := o.startMonitor(ctx, r)
 	if err != nil {
 		o.log.WithField("resource", gr.String()).WithError(err).Error("cannot start a monitor")
 		return
 	}
+	old := o.monitors[gr]
 	o.monitors[gr] = m
 	if old != nil {
-		o.ending.Go(old.stop)
+		o.ending.Go(func() {
+			old.stop()
+			o.takeOver(ctx, gr, m)
+		})
+	}
+}
+
+// takeOver waits until the new monitor of a resource has shown all there is, and
+// tells the graph that the rest has vanished.
+func (o *Observer) takeOver(ctx context.Context, gr schema.GroupResource, m *monitor) {
+	select {
+	case <-m.handled.HasSyncedChecker().Done():
+	case <-m.done:
+		return // it has been replaced or retired itself
+	case <-ctx.Done():
+		return
+	}
+	shown := map[types.UID]bool{}
+	for _, obj := range m.informer.GetStore().List() {
+		if rec, ok := obj.(*graph.Record); ok {
+			shown[rec.UID] = true
+		}
+	}
+	o.consider(o.graph.VanishedExcept(gr, func(uid types.UID) bool { return shown[uid] }))
+}
+
+// restart replaces a resource's monitor by a new one, which lists it again.
+func (o *Observer) restart(ctx context.Context, gr schema.GroupResource) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if r := o.graph.Catalog().Resource(gr); r != nil && o.monitors[gr] != nil {
+		o.replace(ctx, r)
 	}
 }
 

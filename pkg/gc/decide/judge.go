@@ -1,0 +1,83 @@
+package decide
+
+import (
+	"time"
+
+	"github.com/reap-dev/reap/pkg/gc/graph"
+)
+
+const (
+	// RecheckAfter is how long a live read that found an owner which no monitor shows
+	// is believed. Nothing else would tell that such an owner has gone.
+	RecheckAfter = 15 * time.Minute
+	// WaitingFor is how long a live read that found an owner in foreground deletion
+	// is believed: long enough to serve the dependents that are decided about at the
+	// same time. An owner's wait can be called off.
+	WaitingFor = time.Second
+)
+
+// State is the judgement of one reference.
+type State uint8
+
+const (
+	// Unverified: nobody knows whether the owner exists, or whether it still waits; a
+	// live read will tell.
+	Unverified State = iota
+	// Solid: the owner exists, where the reference says, and does not wait for its
+	// dependents.
+	Solid
+	// Waiting: the owner exists, is in foreground deletion and waits for its
+	// dependents; a live read has just said so.
+	Waiting
+	// Orphaned: the owner is gone, and was deleted on the terms that its dependents
+	// stay.
+	Orphaned
+	// Dangling: the owner is proved not to exist.
+	Dangling
+	// Unknown: no server serves the reference's kind, so nothing can be proved.
+	Unknown
+	// Invalid: a cluster-scoped object names an owner of a namespaced kind; the
+	// owner's namespace cannot be known.
+	Invalid
+)
+
+func (s State) String() string {
+	return [...]string{"unverified", "solid", "waiting", "orphaned", "dangling", "unknown", "invalid"}[s]
+}
+
+// Judge says what is known at the time now of the owner that a reference names.
+// namespace is that of the object with the reference.
+func Judge(o *graph.OwnerView, namespace string, now time.Time) State {
+	switch {
+	case o.Orphaned:
+		return Orphaned
+	case o.Resource == nil && o.KindServed:
+		// The kind is served, this version of it is not.
+		return Unknown
+	case o.Resource == nil:
+		if o.Fact.State == graph.Gone {
+			return Dangling
+		}
+		return Unknown
+	case o.Resource.Namespaced && namespace == "":
+		return Invalid
+	case o.Fact.State == graph.Present && fresh(o, now):
+		if o.Fact.Waiting {
+			return Waiting
+		}
+		return Solid
+	case o.Observed != nil && !o.Observed.WaitingForDependents():
+		return Solid
+	case o.Fact.Proved():
+		return Dangling
+	}
+	return Unverified
+}
+
+// fresh is true while a live read that found the owner is to be believed.
+func fresh(o *graph.OwnerView, now time.Time) bool {
+	if o.Fact.Waiting || o.Observed != nil {
+		return now.Before(o.Fact.Seen.Add(WaitingFor))
+	}
+	return now.Before(o.Fact.Seen.Add(RecheckAfter))
+}

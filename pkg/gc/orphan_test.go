@@ -1,0 +1,233 @@
+package gc
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/reap-dev/reap/pkg/gc/graph"
+)
+
+func orphanOnce(t *testing.T, c *Collector, k graph.Key) error {
+	t.Helper()
+	_, err := c.attemptToOrphan(t.Context(), k)
+	if err := c.graph.Check(); err != nil {
+		t.Errorf("the graph is broken: %v", err)
+	}
+	return err
+}
+
+// wantFree fails unless the object is there and names nobody of that UID.
+func (s *store) wantFree(name string, owner types.UID) {
+	s.t.Helper()
+	m := s.objects[name]
+	if m == nil {
+		s.t.Errorf("%s is gone", name)
+		return
+	}
+	if slices.ContainsFunc(m.OwnerReferences, func(r metav1.OwnerReference) bool { return r.UID == owner }) {
+		s.t.Errorf("%s still names the owner: %v", name, m.OwnerReferences)
+	}
+}
+
+func TestOrphaningFreesKnownAndUnknownDependents(t *testing.T) {
+	c, s := collector(t, false)
+	other := ref("other", "x")
+	show(c, s.put("known", "1", ref("owner", "o"), other))
+	s.put("late", "2", ref("owner", "o")) // its event has not come yet
+	k := show(c, s.deleting("owner", "o", "mine", metav1.FinalizerOrphanDependents))
+	if err := orphanOnce(t, c, k); err != nil {
+		t.Fatal(err)
+	}
+	s.wantCalls("GET owner", "PATCH known", "GET configmaps", "PATCH late", "GET configmaps", "PATCH owner")
+	s.wantFree("known", "o")
+	s.wantFree("late", "o")
+	if left := s.objects["known"].OwnerReferences; len(left) != 1 || left[0].UID != "x" {
+		t.Errorf("another owner's reference went too: %v", left)
+	}
+	if f := s.objects["owner"].Finalizers; !slices.Equal(f, []string{"mine"}) {
+		t.Errorf("finalizers left: %v", f)
+	}
+}
+
+// A dependent whose event comes after its owner has gone was orphaned like the
+// others: it is freed, not collected.
+func TestLatecomerOfAnOrphaningIsFreed(t *testing.T) {
+	c, s := collector(t, false)
+	k := show(c, s.deleting("owner", "o", metav1.FinalizerOrphanDependents))
+	if err := orphanOnce(t, c, k); err != nil {
+		t.Fatal(err)
+	}
+	c.graph.Deleted(configMaps, &graph.Record{Namespace: "ns", Name: "owner", UID: "o"})
+	s.calls = nil
+	late := show(c, s.put("late", "l", ref("owner", "o")))
+	if err := attemptOnce(t, c, late); err != nil {
+		t.Fatal(err)
+	}
+	s.wantCalls("PATCH late")
+	s.wantFree("late", "o")
+}
+
+func TestOrphaningWaitsForWhatCannotBeRead(t *testing.T) {
+	c, s := collector(t, false)
+	now := time.Unix(1000, 0)
+	c.now = func() time.Time { return now }
+	k := show(c, s.deleting("owner", "o", metav1.FinalizerOrphanDependents))
+	s.answer = func(w http.ResponseWriter, call string) bool {
+		if call == "GET configmaps" {
+			s.fail(w, http.StatusForbidden, metav1.StatusReasonForbidden, "")
+			return true
+		}
+		return false
+	}
+	for range 3 {
+		if err := orphanOnce(t, c, k); err == nil || !strings.Contains(err.Error(), "configmaps") {
+			t.Errorf("it went on, or does not say for what it waits: %v", err)
+		}
+		now = now.Add(24 * time.Hour)
+	}
+	if !s.has("owner") {
+		t.Error("the owner went")
+	}
+	c.orphanTimeout = 24 * time.Hour
+	if err := orphanOnce(t, c, k); err != nil {
+		t.Error(err)
+	}
+	if s.has("owner") {
+		t.Error("the owner stays after the timeout")
+	}
+}
+
+func TestOrphaningThatWasCalledOffChangesNothing(t *testing.T) {
+	c, s := collector(t, false)
+	show(c, s.put("child", "1", ref("owner", "o")))
+	k := show(c, s.deleting("owner", "o", metav1.FinalizerOrphanDependents))
+	s.deleting("owner", "o", metav1.FinalizerDeleteDependents)
+	if err := orphanOnce(t, c, k); err != nil {
+		t.Fatal(err)
+	}
+	s.wantCalls("GET owner")
+}
+
+func TestOrphaningFollowsADependentThatChanges(t *testing.T) {
+	c, s := collector(t, false)
+	show(c, s.put("child", "1", ref("owner", "o")))
+	k := show(c, s.deleting("owner", "o", metav1.FinalizerOrphanDependents))
+	s.put("child", "1", ref("other", "x"), ref("owner", "o"))
+	if err := orphanOnce(t, c, k); err != nil {
+		t.Fatal(err)
+	}
+	s.wantCalls("GET owner", "PATCH child", "GET child", "PATCH child", "GET configmaps", "PATCH owner")
+	s.wantFree("child", "o")
+}
+
+// waiting shows an owner in foreground deletion, long enough ago to have settled.
+func waiting(c *Collector, s *store, name string, uid types.UID) graph.Key {
+	k := show(c, s.deleting(name, uid, metav1.FinalizerDeleteDependents))
+	c.graph.WaitingSince(k, c.now().Add(-time.Minute))
+	return k
+}
+
+func TestWaitingOwnerIsReadLiveOnceForItsDependents(t *testing.T) {
+	c, s := collector(t, false)
+	waiting(c, s, "owner", "o")
+	first := show(c, s.put("first", "1", ref("owner", "o")))
+	second := show(c, s.put("second", "2", ref("owner", "o")))
+	for _, k := range []graph.Key{first, second} {
+		if err := attemptOnce(t, c, k); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.wantCalls("GET owner", "DELETE first", "DELETE second")
+}
+
+func TestOwnerThatNoLongerWaitsKeepsItsDependents(t *testing.T) {
+	c, s := collector(t, false)
+	waiting(c, s, "owner", "o")
+	s.deleting("owner", "o", "mine") // somebody took the finalizer off; no event yet
+	k := show(c, s.put("child", "1", ref("owner", "o")))
+	if err := attemptOnce(t, c, k); err != nil {
+		t.Fatal(err)
+	}
+	s.wantCalls("GET owner")
+}
+
+func TestReleaseTakesOneFinalizerAndWaitsForItsTime(t *testing.T) {
+	c, s := collector(t, false)
+	synced(c)
+	now := time.Unix(1000, 0)
+	c.now = func() time.Time { return now }
+	k := show(c, s.deleting("owner", "o", "mine", metav1.FinalizerDeleteDependents, "yours"))
+	again, err := c.attemptToDelete(t.Context(), k)
+	if err != nil || !again.After(now) {
+		t.Fatalf("decide again at %v, %v", again, err)
+	}
+	s.wantCalls()
+	now = again
+	if err := attemptOnce(t, c, k); err != nil {
+		t.Fatal(err)
+	}
+	s.wantCalls("GET owner", "PATCH owner")
+	if f := s.objects["owner"].Finalizers; !slices.Equal(f, []string{"mine", "yours"}) {
+		t.Errorf("finalizers left: %v", f)
+	}
+}
+
+func TestBlockingDependentHoldsItsOwner(t *testing.T) {
+	c, s := collector(t, false)
+	synced(c)
+	k := waiting(c, s, "owner", "o")
+	yes := true
+	blocking := ref("owner", "o")
+	blocking.BlockOwnerDeletion = &yes
+	m := s.put("child", "1", blocking)
+	show(c, m)
+	if err := attemptOnce(t, c, k); err != nil {
+		t.Fatal(err)
+	}
+	s.wantCalls()
+	woken := c.graph.Deleted(configMaps, graph.RecordOf(m))
+	if !slices.Contains(woken, k) {
+		t.Errorf("its end wakes %v", woken)
+	}
+	if err := attemptOnce(t, c, k); err != nil {
+		t.Fatal(err)
+	}
+	s.wantCalls("GET owner", "PATCH owner")
+}
+
+func TestVanishedObjectIsReadLiveBeforeItCounts(t *testing.T) {
+	c, s := collector(t, false)
+	owner := s.put("owner", "o")
+	show(c, owner)
+	child := show(c, s.put("child", "1", ref("owner", "o")))
+	// A server that wrongly answers an empty list must not cost one object.
+	for _, k := range append(c.graph.Vanished(configMaps, "o"), c.graph.Vanished(configMaps, "1")...) {
+		if err := attemptOnce(t, c, k); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := attemptOnce(t, c, child); err != nil {
+		t.Fatal(err)
+	}
+	s.wantCalls("GET owner", "GET child")
+	// What is really gone is found out the same way.
+	delete(s.objects, "owner")
+	for _, k := range c.graph.Vanished(configMaps, "o") {
+		if err := attemptOnce(t, c, k); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := attemptOnce(t, c, child); err != nil {
+		t.Fatal(err)
+	}
+	s.wantCalls("GET owner", "DELETE child")
+}
+
+// synced makes the collector believe that every first list is in the graph.
+func synced(c *Collector) { c.settled = func() bool { return true } }
