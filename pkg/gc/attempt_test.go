@@ -20,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 
+	"github.com/reap-dev/reap/pkg/gc/decide"
 	"github.com/reap-dev/reap/pkg/gc/graph"
 )
 
@@ -256,7 +257,7 @@ func TestLivingOwnerThatNoMonitorShowsKeeps(t *testing.T) {
 	s.put("owner", "o")
 	k := show(c, s.put("child", "c", ref("owner", "o")))
 	again, err := c.attemptToDelete(t.Context(), k)
-	if err != nil || !again.Equal(now.Add(15*time.Minute)) {
+	if err != nil || !again.Equal(now.Add(decide.RecheckMonitored)) {
 		t.Errorf("decide again at %v, %v", again, err)
 	}
 	s.wantCalls("GET owner")

@@ -129,6 +129,10 @@ func workers(want int) int {
 	return min(4*runtime.GOMAXPROCS(0), 20)
 }
 
+// Graph returns what the collector knows, for reports and tests. Whoever changes it
+// breaks the collector.
+func (c *Collector) Graph() *graph.Graph { return c.graph }
+
 // Run collects until ctx ends, then finishes the calls under way, abandons those
 // that take longer than stopGrace, and returns when every goroutine has ended.
 // started, if not nil, is called once the first lists are in the graph and the

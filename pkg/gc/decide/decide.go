@@ -145,7 +145,7 @@ func collect(v *graph.View, now time.Time) Decision {
 			freed = append(freed, o.Reference)
 		case Solid:
 			if o.Observed == nil {
-				if t := o.Fact.Seen.Add(RecheckAfter); again.IsZero() || t.Before(again) {
+				if t := believedUntil(o); again.IsZero() || t.Before(again) {
 					again = t
 				}
 			}

@@ -10,6 +10,9 @@ const (
 	// RecheckAfter is how long a live read that found an owner which no monitor shows
 	// is believed. Nothing else would tell that such an owner has gone.
 	RecheckAfter = 15 * time.Minute
+	// RecheckMonitored is the same for an owner whose resource has a monitor: it will
+	// show the owner soon, or its end has been missed.
+	RecheckMonitored = time.Minute
 	// WaitingFor is how long a live read that found an owner in foreground deletion
 	// is believed: long enough to serve the dependents that are decided about at the
 	// same time. An owner's wait can be called off.
@@ -75,9 +78,14 @@ func Judge(o *graph.OwnerView, namespace string, now time.Time) State {
 }
 
 // fresh is true while a live read that found the owner is to be believed.
-func fresh(o *graph.OwnerView, now time.Time) bool {
-	if o.Fact.Waiting || o.Observed != nil {
-		return now.Before(o.Fact.Seen.Add(WaitingFor))
+func fresh(o *graph.OwnerView, now time.Time) bool { return now.Before(believedUntil(o)) }
+
+func believedUntil(o *graph.OwnerView) time.Time {
+	switch {
+	case o.Fact.Waiting || o.Observed != nil:
+		return o.Fact.Seen.Add(WaitingFor)
+	case o.Resource.Monitored:
+		return o.Fact.Seen.Add(RecheckMonitored)
 	}
-	return now.Before(o.Fact.Seen.Add(RecheckAfter))
+	return o.Fact.Seen.Add(RecheckAfter)
 }

@@ -109,7 +109,8 @@ func (g *Graph) Catalog() *Catalog {
 
 // AddResource announces a resource whose objects will be shown from now on. A
 // second call for the same resource changes nothing: the new monitor of a changed
-// version takes over the nodes of the old one.
+// version takes over the nodes of the old one. A resource whose kind has changed
+// has to be removed first.
 func (g *Graph) AddResource(gr schema.GroupResource, gk schema.GroupKind) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -353,9 +354,11 @@ func (nm *named) learn(at Coordinates, f Fact) {
 	if nm.facts == nil {
 		nm.facts = make(map[Coordinates]Fact, 1)
 	}
-	// Answers arrive in any order. What has been proved gone does not come back, and
-	// an older sight does not replace a newer one.
-	if known := nm.facts[at]; known.Proved() && !f.Proved() || f.Seen.Before(known.Seen) && !f.Proved() {
+	// Answers arrive in any order. What has been proved gone does not come back, Gone
+	// outlives the kind and Absent does not, and an older sight does not replace a
+	// newer one.
+	known := nm.facts[at]
+	if known.State == Gone || f.State == Present && (known.Proved() || known.Seen.After(f.Seen)) {
 		return
 	}
 	nm.facts[at] = f

@@ -24,6 +24,7 @@ const drainTimeout = 5 * time.Second
 // monitor watches one resource and tells the graph.
 type monitor struct {
 	gvr      schema.GroupVersionResource
+	kind     schema.GroupKind
 	informer cache.SharedIndexInformer
 	handled  cache.ResourceEventHandlerRegistration
 	cancel   context.CancelFunc
@@ -41,7 +42,7 @@ func (o *Observer) startMonitor(ctx context.Context, r *graph.Resource) (*monito
 	if err != nil {
 		return nil, err
 	}
-	m := &monitor{gvr: gvr, informer: informer, done: make(chan struct{})}
+	m := &monitor{gvr: gvr, kind: r.GroupKind(), informer: informer, done: make(chan struct{})}
 	if err := informer.SetWatchErrorHandlerWithContext(func(_ context.Context, _ *cache.Reflector, err error) {
 		m.failed(o.log, err)
 	}); err != nil {

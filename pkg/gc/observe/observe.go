@@ -177,7 +177,13 @@ func (o *Observer) ensureMonitor(ctx context.Context, r *graph.Resource) {
 		return // it will be asked for again when the old one has ended
 	}
 	old := o.monitors[gr]
-	if old != nil && old.gvr == r.Preferred() {
+	switch {
+	case old == nil:
+	case old.kind != r.GroupKind():
+		// A CRD was made again with another kind: its objects are others.
+		o.retire(ctx, gr, old)
+		return
+	case old.gvr == r.Preferred():
 		return
 	}
 	o.replace(ctx, r)
