@@ -3,6 +3,7 @@
 package house
 
 import (
+	"go/ast"
 	"go/parser"
 	"go/token"
 	"io/fs"
@@ -90,6 +91,34 @@ func TestPackagesKnowOnlyWhatTheyMay(t *testing.T) {
 			if own, ok := strings.CutPrefix(name, module); ok && !slices.Contains(allowed, own) {
 				t.Errorf("%s must not import %s", pkg, own)
 			}
+		}
+	}
+}
+
+// The time is part of what a decision is made from: a pure package is given it.
+func TestPurePackagesReadNoClock(t *testing.T) {
+	reads := []string{"Now", "Since", "Until", "After", "AfterFunc", "Sleep", "Tick", "NewTimer", "NewTicker"}
+	for pkg := range pure {
+		files, err := filepath.Glob(filepath.Join("..", "..", filepath.FromSlash(pkg), "*.go"))
+		if err != nil || len(files) == 0 {
+			t.Fatalf("no files in %s: %v", pkg, err)
+		}
+		for _, path := range files {
+			if strings.HasSuffix(path, "_test.go") {
+				continue
+			}
+			f, err := parser.ParseFile(token.NewFileSet(), path, nil, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ast.Inspect(f, func(n ast.Node) bool {
+				if s, ok := n.(*ast.SelectorExpr); ok {
+					if x, ok := s.X.(*ast.Ident); ok && x.Name == "time" && slices.Contains(reads, s.Sel.Name) {
+						t.Errorf("%s reads the clock: time.%s", path, s.Sel.Name)
+					}
+				}
+				return true
+			})
 		}
 	}
 }

@@ -30,10 +30,19 @@ type monitor struct {
 	cancel   context.CancelFunc
 	done     chan struct{} // closed when the informer's goroutines have ended
 
-	// mu protects err: why the resource cannot be listed or watched; nil if it can.
-	mu  sync.Mutex
+	// mu protects what follows.
+	mu sync.Mutex
+	// err is why the resource could last not be listed or watched; nil if it could.
 	err error
+	// failedAt and failedWith are when that was, and how far the informer had come.
+	failedAt   time.Time
+	failedWith string
 }
+
+// failsAgainWithin is longer than client-go's longest delay between two tries: a
+// monitor that has not failed for so long works, though nothing may have happened
+// that would show it.
+const failsAgainWithin = 90 * time.Second
 
 // startMonitor announces the resource to the graph and starts to watch it.
 func (o *Observer) startMonitor(ctx context.Context, r *graph.Resource) (*monitor, error) {
@@ -67,6 +76,9 @@ func (m *monitor) synced() bool { return m.handled.HasSynced() }
 func (m *monitor) failing() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if m.err != nil && (time.Since(m.failedAt) > failsAgainWithin || m.informer.LastSyncResourceVersion() != m.failedWith) {
+		m.err = nil
+	}
 	return m.err
 }
 
@@ -79,7 +91,7 @@ func (m *monitor) failed(log *logrus.Entry, err error) {
 	}
 	m.mu.Lock()
 	first := m.err == nil
-	m.err = err
+	m.err, m.failedAt, m.failedWith = err, time.Now(), m.informer.LastSyncResourceVersion()
 	m.mu.Unlock()
 	if first {
 		log.WithField("resource", m.gvr.GroupResource().String()).WithError(err).
