@@ -46,6 +46,9 @@ const (
 	reportAfter = 2 * time.Second
 )
 
+// ErrStoreWentBack ends Run when the store has lost commits that had been seen.
+var ErrStoreWentBack = observe.ErrStoreWentBack
+
 // Options says how the collector runs.
 type Options struct {
 	// Config reaches the API server. The collector sets no rate limit of its own.
@@ -136,7 +139,8 @@ func (c *Collector) Graph() *graph.Graph { return c.graph }
 // Run collects until ctx ends, then finishes the calls under way, abandons those
 // that take longer than stopGrace, and returns when every goroutine has ended.
 // started, if not nil, is called once the first lists are in the graph and the
-// workers run.
+// workers run. After ErrStoreWentBack nothing that the collector knew holds: make a
+// new one and run that.
 func (c *Collector) Run(ctx context.Context, started func()) error {
 	current.Store(c)
 	defer current.CompareAndSwap(c, nil)
@@ -170,6 +174,9 @@ func (c *Collector) Run(ctx context.Context, started func()) error {
 	}
 	c.queue.ShutDown()
 	c.orphans.ShutDown()
+	if errors.Is(context.Cause(ctx), ErrStoreWentBack) {
+		abandon() // what is being written was decided on what no longer holds
+	}
 	late := time.AfterFunc(stopGrace, abandon)
 	defer late.Stop()
 	working.Wait()

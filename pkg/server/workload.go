@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"errors"
 	"sync"
 
 	"github.com/sirupsen/logrus"
@@ -70,7 +71,7 @@ func (w *workload) lead(ctx context.Context, fence func(*rest.Config) *rest.Conf
 	})
 	if w.collects() {
 		part("the collector", func(ctx context.Context) error {
-			c, err := gc.New(gc.Options{
+			return w.collect(ctx, gc.Options{
 				Config:        fence(w.api.ServiceAccountConfig("generic-garbage-collector")),
 				Workers:       w.cfg.GC.Workers,
 				Ignore:        ignored(w.cfg.GC.Ignore),
@@ -78,16 +79,28 @@ func (w *workload) lead(ctx context.Context, fence func(*rest.Config) *rest.Conf
 				OrphanTimeout: w.cfg.GC.OrphanTimeout,
 				Log:           logrus.WithField("component", "gc"),
 			})
-			if err != nil {
-				return err
-			}
-			return c.Run(ctx, w.isRunning)
 		})
 	} else {
 		w.isRunning()
 	}
 	parts.Wait()
 	return first
+}
+
+// collect runs the collector, and another one when the store has gone back: what
+// the first had proved may not hold any more.
+func (w *workload) collect(ctx context.Context, o gc.Options) error {
+	for {
+		c, err := gc.New(o)
+		if err != nil {
+			return err
+		}
+		err = c.Run(ctx, w.isRunning)
+		if !errors.Is(err, gc.ErrStoreWentBack) {
+			return err
+		}
+		o.Log.WithError(err).Error("the collector begins again with what is there now")
+	}
 }
 
 func ignored(names []string) []schema.GroupResource {

@@ -23,12 +23,17 @@ type factory struct {
 }
 
 // informer returns a new informer, not started, over the metadata of a resource's
-// objects, each cut down to its graph.Record before it is stored.
-func (f *factory) informer(gvr schema.GroupVersionResource) (cache.SharedIndexInformer, error) {
+// objects, each cut down to its graph.Record before it is stored. Every list that
+// is read from a quorum is shown to listed.
+func (f *factory) informer(gvr schema.GroupVersionResource, listed func(resourceVersion string)) (cache.SharedIndexInformer, error) {
 	objects := f.client.Resource(gvr)
 	lw := listWatch{&cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-			return objects.List(ctx, o)
+			l, err := objects.List(ctx, o)
+			if err == nil && o.ResourceVersion == "" && o.Continue == "" {
+				listed(l.ResourceVersion)
+			}
+			return l, err
 		},
 		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
 			return objects.Watch(ctx, o)

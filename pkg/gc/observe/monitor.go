@@ -27,6 +27,7 @@ type monitor struct {
 	kind     schema.GroupKind
 	informer cache.SharedIndexInformer
 	handled  cache.ResourceEventHandlerRegistration
+	revision revision
 	cancel   context.CancelFunc
 	done     chan struct{} // closed when the informer's goroutines have ended
 
@@ -46,12 +47,17 @@ const failsAgainWithin = 90 * time.Second
 
 // startMonitor announces the resource to the graph and starts to watch it.
 func (o *Observer) startMonitor(ctx context.Context, r *graph.Resource) (*monitor, error) {
-	gvr := r.Preferred()
-	informer, err := o.informers.informer(gvr)
+	m := &monitor{gvr: r.Preferred(), kind: r.GroupKind(), done: make(chan struct{})}
+	informer, err := o.informers.informer(m.gvr, func(resourceVersion string) {
+		if m.revision.wentBack(resourceVersion) {
+			o.giveUp(ErrStoreWentBack)
+		}
+		m.revision.note(resourceVersion)
+	})
 	if err != nil {
 		return nil, err
 	}
-	m := &monitor{gvr: gvr, kind: r.GroupKind(), informer: informer, done: make(chan struct{})}
+	m.informer = informer
 	if err := informer.SetWatchErrorHandlerWithContext(func(_ context.Context, _ *cache.Reflector, err error) {
 		m.failed(o.log, err)
 	}); err != nil {
@@ -99,8 +105,11 @@ func (m *monitor) failed(log *logrus.Entry, err error) {
 	}
 }
 
-// works notes that events arrive.
-func (m *monitor) works() {
+// works notes that events arrive: this one says how far the store has come.
+func (m *monitor) works(obj any) {
+	if rec, ok := obj.(*graph.Record); ok {
+		m.revision.note(rec.ResourceVersion)
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.err = nil
@@ -134,7 +143,7 @@ type handler struct {
 var _ cache.ResourceEventHandler = (*handler)(nil)
 
 func (h *handler) OnAdd(obj any, _ bool) {
-	h.monitor.works()
+	h.monitor.works(obj)
 	if rec, ok := obj.(*graph.Record); ok {
 		h.o.consider(h.o.graph.Upsert(h.resource, rec))
 		h.o.noticed(h.resource)
@@ -142,7 +151,7 @@ func (h *handler) OnAdd(obj any, _ bool) {
 }
 
 func (h *handler) OnUpdate(before, now any) {
-	h.monitor.works()
+	h.monitor.works(now)
 	old, _ := before.(*graph.Record)
 	rec, ok := now.(*graph.Record)
 	if !ok {
@@ -158,7 +167,7 @@ func (h *handler) OnUpdate(before, now any) {
 }
 
 func (h *handler) OnDelete(obj any) {
-	h.monitor.works()
+	h.monitor.works(obj)
 	switch d := obj.(type) {
 	case *graph.Record:
 		h.o.consider(h.o.graph.Deleted(h.resource, d))

@@ -64,6 +64,7 @@ type Observer struct {
 	log        *logrus.Entry
 	sweepEvery time.Duration
 	changed    chan struct{} // holds one wish to ask discovery again
+	broken     chan error    // holds why observing cannot go on
 
 	// mu protects what follows.
 	mu         sync.Mutex
@@ -89,12 +90,15 @@ func New(o Options) (*Observer, error) {
 		log:        o.Log,
 		sweepEvery: o.SweepEvery,
 		changed:    make(chan struct{}, 1),
+		broken:     make(chan error, 1),
 		monitors:   make(map[schema.GroupResource]*monitor),
 		draining:   make(map[schema.GroupResource]*monitor),
 	}, nil
 }
 
-// Run observes until ctx ends, and returns when every goroutine has.
+// Run observes until ctx ends, and returns when every goroutine has. It returns
+// ErrStoreWentBack as soon as that is known; the graph is not to be used any more
+// then.
 func (o *Observer) Run(ctx context.Context) error {
 	config := rest.CopyConfig(o.config)
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return &boundTransport{ctx: ctx, next: next} })
@@ -102,7 +106,9 @@ func (o *Observer) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	ctx, cancel := context.WithCancel(ctx)
 	defer o.stopAll()
+	defer cancel() // before stopAll waits
 	o.ending.Go(func() { o.sweeps(ctx) })
 	delays := afterChange
 	timer := time.NewTimer(0)
@@ -111,6 +117,8 @@ func (o *Observer) Run(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return nil
+		case err := <-o.broken:
+			return err
 		case <-o.changed:
 			delays = afterChange
 		case <-timer.C:
@@ -124,6 +132,14 @@ func (o *Observer) Run(ctx context.Context) error {
 		} else {
 			timer.Reset(pollEvery)
 		}
+	}
+}
+
+// giveUp ends Run with an error.
+func (o *Observer) giveUp(err error) {
+	select {
+	case o.broken <- err:
+	default: // it is ending already
 	}
 }
 
