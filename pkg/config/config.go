@@ -63,6 +63,8 @@ type GC struct {
 	Ignore []string
 	// Resync is the interval between sweeps, which compare the graph with fresh lists; 0 is never.
 	Resync time.Duration
+	// CycleDetection breaks rings of objects that block each other in foreground deletion.
+	CycleDetection bool
 	// OrphanTimeout bounds how long an orphaning deletion waits for resources that cannot be read; 0 is
 	// for ever.
 	OrphanTimeout time.Duration
@@ -78,7 +80,7 @@ func DefaultServer() Server {
 		SQLiteSynchronous:   "normal",
 		WriteKubeconfigMode: 0o600,
 		Log:                 Log{Level: "info", Format: "text"},
-		GC:                  GC{Resync: time.Hour},
+		GC:                  GC{Resync: time.Hour, CycleDetection: true},
 	}
 }
 

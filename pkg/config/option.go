@@ -31,12 +31,15 @@ type option struct {
 
 	// flag is what the command line gave.
 	flag flagValue
+	// boolean options may be given on the command line without a value, for true.
+	boolean bool
 }
 
 // flagValue collects a flag's raw values in urfave's parser, so that all layers are parsed by the same
 // code and the layer that a value came from is known.
 type flagValue struct {
 	list   bool
+	bare   bool
 	given  bool
 	values []string
 }
@@ -50,6 +53,9 @@ func (v *flagValue) Set(text string) error {
 	v.values = append(v.values, text)
 	return nil
 }
+
+// IsBoolFlag makes the standard library's parser accept the flag without a value.
+func (v *flagValue) IsBoolFlag() bool { return v.bare }
 
 // String implements flag.Value.
 func (v *flagValue) String() string {
@@ -73,6 +79,7 @@ func (o *option) names() []string {
 // then read it by itself and hide which of the two gave the value.
 func (o *option) cliFlag() cli.Flag {
 	o.flag.list = o.list
+	o.flag.bare = o.boolean
 	f := &cli.GenericFlag{
 		Name:        o.name,
 		Category:    o.category,
@@ -152,6 +159,20 @@ func durationOption(target *time.Duration, check func(time.Duration) error, acce
 		}
 		*target = d
 		return check(d)
+	}
+	return &o
+}
+
+func boolOption(target *bool, o option) *option {
+	o.boolean = true
+	o.shown = strconv.FormatBool(*target)
+	o.set = func(text string) error {
+		b, err := strconv.ParseBool(text)
+		if err != nil {
+			return fmt.Errorf("%q is neither true nor false", text)
+		}
+		*target = b
+		return nil
 	}
 	return &o
 }

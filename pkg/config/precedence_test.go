@@ -63,6 +63,12 @@ var kinds = []struct {
 		[5]any{0, 1, 2, 3, 4},
 	},
 	{
+		"bool", "gc-cycle-detection",
+		[5]string{"false", "true", "0", "1", "f"},
+		func(s Server) any { return s.GC.CycleDetection },
+		[5]any{false, true, false, true, false},
+	},
+	{
 		"duration", "gc-resync",
 		[5]string{"1m", "0", "2h", "90s", "3h0m0s"},
 		func(s Server) any { return s.GC.Resync },

@@ -92,6 +92,10 @@ func (g *GC) options() []*option {
 			name: "gc-resync", category: categoryCollector, placeholder: "INTERVAL",
 			usage: "how often to compare what the collector knows with a fresh list of everything; 0 is never",
 		}),
+		boolOption(&g.CycleDetection, option{
+			name: "gc-cycle-detection", category: categoryCollector, placeholder: "BOOL",
+			usage: "break rings of objects that block each other in foreground deletion",
+		}),
 		durationOption(&g.OrphanTimeout, checkOrphanTimeout, acceptOrphanTimeout, option{
 			name: "gc-orphan-timeout", category: categoryCollector, placeholder: "DURATION",
 			usage: "how long an orphaning deletion waits for resources that cannot be read; 0 is for ever",

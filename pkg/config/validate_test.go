@@ -47,6 +47,7 @@ func TestBadValues(t *testing.T) {
 		{"kube-apiserver-arg", "=x", `"" is not the name of a flag: give key=value, such as profiling=false`},
 		{"kube-apiserver-arg", "a b=x", `"a b" is not the name of a flag: give key=value, such as profiling=false`},
 		{"gc-workers", "1001", `1001 is out of range: give 1 to 1000, or 0 for as many as suit the machine`},
+		{"gc-cycle-detection", "perhaps", `"perhaps" is neither true nor false`},
 		{"gc-resync", "30s", `30s is out of range: give one of at least 1m, such as 1h, or 0 for never`},
 		{"gc-resync", "often", `"often" is not a duration: give one of at least 1m, such as 1h, or 0 for never`},
 		{"gc-orphan-timeout", "-1s", `-1s is out of range: give one such as 10m, or 0 for ever`},

@@ -62,27 +62,30 @@ type Options struct {
 	// OrphanTimeout bounds how long an orphaning deletion waits for a resource that
 	// cannot be read; 0 is for ever.
 	OrphanTimeout time.Duration
-	Log           *logrus.Entry
+	// NoCycleDetection leaves rings of objects in foreground deletion as they are.
+	NoCycleDetection bool
+	Log              *logrus.Entry
 }
 
 // Collector collects. Make one for each time it is to run.
 type Collector struct {
-	graph         *graph.Graph
-	observer      *observe.Observer
-	actor         *act.Actor
-	queue         workqueue.TypedRateLimitingInterface[graph.Key] // attempts to delete
-	orphans       workqueue.TypedRateLimitingInterface[graph.Key] // attempts to orphan
-	verify        singleflight.Group
-	search        search
-	orphaned      orphaned
-	stuck         stuck
-	config        *rest.Config
-	events        *act.Events // while Run runs
-	warned        warned
-	workers       int
-	orphanTimeout time.Duration
-	log           *logrus.Entry
-	now           func() time.Time
+	graph          *graph.Graph
+	observer       *observe.Observer
+	actor          *act.Actor
+	queue          workqueue.TypedRateLimitingInterface[graph.Key] // attempts to delete
+	orphans        workqueue.TypedRateLimitingInterface[graph.Key] // attempts to orphan
+	verify         singleflight.Group
+	search         search
+	orphaned       orphaned
+	stuck          stuck
+	config         *rest.Config
+	events         *act.Events // while Run runs
+	warned         warned
+	workers        int
+	orphanTimeout  time.Duration
+	cycleDetection bool
+	log            *logrus.Entry
+	now            func() time.Time
 	// settled says whether every resource that can be read has been listed.
 	settled func() bool
 }
@@ -95,15 +98,16 @@ func New(o Options) (*Collector, error) {
 	}
 	registerMetrics()
 	c := &Collector{
-		graph:         graph.New(),
-		actor:         act.New(client, countCall),
-		config:        o.Config,
-		workers:       workers(o.Workers),
-		orphanTimeout: o.OrphanTimeout,
-		log:           o.Log,
-		now:           time.Now,
-		queue:         newQueue("garbage_collector_attempt_to_delete"),
-		orphans:       newQueue("garbage_collector_attempt_to_orphan"),
+		graph:          graph.New(),
+		actor:          act.New(client, countCall),
+		config:         o.Config,
+		workers:        workers(o.Workers),
+		orphanTimeout:  o.OrphanTimeout,
+		cycleDetection: !o.NoCycleDetection,
+		log:            o.Log,
+		now:            time.Now,
+		queue:          newQueue("garbage_collector_attempt_to_delete"),
+		orphans:        newQueue("garbage_collector_attempt_to_orphan"),
 	}
 	c.observer, err = observe.New(observe.Options{
 		Config: o.Config, Graph: c.graph, Consider: c.consider, Ignore: o.Ignore,
@@ -166,6 +170,9 @@ func (c *Collector) Run(ctx context.Context, started func()) error {
 		}
 		for range orphaners {
 			working.Go(func() { c.work(ctx, calls, c.orphans, c.attemptToOrphan) })
+		}
+		if c.cycleDetection {
+			working.Go(func() { c.breakCycles(ctx, calls) })
 		}
 		if started != nil {
 			started()

@@ -30,6 +30,11 @@ var (
 		Help: "Calls to the API server about single objects, by verb and outcome.",
 	}, []string{"verb", "outcome"})
 
+	cycles = metrics.NewCounter(&metrics.CounterOpts{
+		Namespace: namespace, Name: "cycles_broken_total",
+		Help: "Rings of objects in foreground deletion that were broken.",
+	})
+
 	// current is the collector that runs; nil when none does.
 	current atomic.Pointer[Collector]
 
@@ -50,7 +55,7 @@ func gauge(name, help string, read func(*Collector) int) metrics.GaugeFunc {
 // once, and makes those with known labels appear.
 func registerMetrics() {
 	registerOnce.Do(func() {
-		legacyregistry.MustRegister(collected, decisions, calls)
+		legacyregistry.MustRegister(collected, decisions, calls, cycles)
 		legacyregistry.RawMustRegister(
 			gauge("running", "1 while a collector runs in this process.", func(*Collector) int { return 1 }),
 			gauge("nodes", "Observed objects in the graph.", func(c *Collector) int { return c.graph.Stats().Nodes }),
@@ -78,3 +83,5 @@ func countCollected(gr schema.GroupResource, policy metav1.DeletionPropagation) 
 func countDecision(r decide.Reason) { decisions.WithLabelValues(string(r)).Inc() }
 
 func countCall(v act.Verb, o act.Outcome) { calls.WithLabelValues(string(v), o.String()).Inc() }
+
+func countCycle() { cycles.Inc() }

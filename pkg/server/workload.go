@@ -72,12 +72,13 @@ func (w *workload) lead(ctx context.Context, fence func(*rest.Config) *rest.Conf
 	if w.collects() {
 		part("the collector", func(ctx context.Context) error {
 			return w.collect(ctx, gc.Options{
-				Config:        fence(w.api.ServiceAccountConfig("generic-garbage-collector")),
-				Workers:       w.cfg.GC.Workers,
-				Ignore:        ignored(w.cfg.GC.Ignore),
-				Resync:        w.cfg.GC.Resync,
-				OrphanTimeout: w.cfg.GC.OrphanTimeout,
-				Log:           logrus.WithField("component", "gc"),
+				Config:           fence(w.api.ServiceAccountConfig("generic-garbage-collector")),
+				Workers:          w.cfg.GC.Workers,
+				Ignore:           ignored(w.cfg.GC.Ignore),
+				Resync:           w.cfg.GC.Resync,
+				OrphanTimeout:    w.cfg.GC.OrphanTimeout,
+				NoCycleDetection: !w.cfg.GC.CycleDetection,
+				Log:              logrus.WithField("component", "gc"),
 			})
 		})
 	} else {

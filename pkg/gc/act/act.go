@@ -144,6 +144,20 @@ func (a *Actor) DropReferences(ctx context.Context, gvr schema.GroupVersionResou
 	return a.patch(ctx, gvr, rec, map[string]any{"ownerReferences": keep})
 }
 
+// Unblock sets blockOwnerDeletion of references to false, each found by its whole
+// value, and leaves all others as they are. An object that has changed since it was
+// decided on is left alone.
+func (a *Actor) Unblock(ctx context.Context, gvr schema.GroupVersionResource, rec *graph.Record, unblock []graph.Reference) (Outcome, error) {
+	all := make([]metav1.OwnerReference, 0, len(rec.References))
+	for _, r := range rec.References {
+		if slices.Contains(unblock, r) {
+			r.BlockOwnerDeletion = graph.False
+		}
+		all = append(all, r.OwnerReference())
+	}
+	return a.patch(ctx, gvr, rec, map[string]any{"ownerReferences": all})
+}
+
 // RemoveFinalizer takes a finalizer off an object as a live read showed it, and
 // leaves all others in their order. An object that has changed since is left alone.
 func (a *Actor) RemoveFinalizer(ctx context.Context, live *Object, finalizer string) (Outcome, error) {

@@ -61,7 +61,9 @@ type Graph struct {
 	// waiting holds the objects in foreground deletion, and since when they have
 	// been known to be; the zero time until somebody has asked.
 	waiting map[*node]time.Time
-	edges   int
+	// waitingChanged is true once anything about those has changed.
+	waitingChanged bool
+	edges          int
 }
 
 // New returns an empty graph that knows no resource.
@@ -81,6 +83,7 @@ func (g *Graph) SetCatalog(c *Catalog) []Key {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.catalog = c
+	g.waitingChanged = true
 	var look []Key
 	seen := make(map[*node]struct{})
 	for _, nm := range g.named {
@@ -197,10 +200,16 @@ func (g *Graph) Upsert(gr schema.GroupResource, rec *Record) []Key {
 
 // noteWaiting keeps the list of objects in foreground deletion.
 func (g *Graph) noteWaiting(n *node) {
-	if !n.rec.WaitingForDependents() {
+	_, noted := g.waiting[n]
+	switch {
+	case n.rec.WaitingForDependents():
+		g.waitingChanged = true
+		if !noted {
+			g.waiting[n] = time.Time{}
+		}
+	case noted:
+		g.waitingChanged = true
 		delete(g.waiting, n)
-	} else if _, noted := g.waiting[n]; !noted {
-		g.waiting[n] = time.Time{}
 	}
 }
 

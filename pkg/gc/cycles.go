@@ -1,0 +1,146 @@
+package gc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/reap-dev/reap/pkg/gc/act"
+	"github.com/reap-dev/reap/pkg/gc/graph"
+)
+
+const (
+	// cyclesEvery is how often rings are looked for, if anything has changed.
+	cyclesEvery = time.Second
+	// namedMembers is how many members of a ring are named to users.
+	namedMembers = 5
+)
+
+var errRingChanges = errors.New("a member changed while the ring was being broken")
+
+// breakCycles looks for rings of objects in foreground deletion and breaks them,
+// until ctx ends.
+func (c *Collector) breakCycles(ctx, calls context.Context) {
+	tick := time.NewTicker(cyclesEvery)
+	defer tick.Stop()
+	var again time.Time // when to look though nothing has changed
+	delay := cyclesEvery
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		// Both, always: a failure must not eat up a change.
+		changed := c.graph.TakeWaitingChanged()
+		if !changed && (again.IsZero() || c.now().Before(again)) {
+			continue
+		}
+		again = time.Time{}
+		var failed error
+		for _, ring := range c.graph.Cycles() {
+			if err := c.breakCycle(calls, ring); err != nil {
+				failed = err
+			}
+		}
+		if failed == nil {
+			delay = cyclesEvery
+			continue
+		}
+		if calls.Err() != nil {
+			return
+		}
+		c.log.WithError(failed).Debug("cannot break a ring of objects in foreground deletion yet; trying again")
+		again = c.now().Add(delay)
+		delay = min(2*delay, retryAtMost)
+	}
+}
+
+// breakCycle reads the members of a ring live, finds the rings among what is really
+// there, and sets blockOwnerDeletion to false on the references within them, and on
+// no other.
+func (c *Collector) breakCycle(ctx context.Context, ring []graph.Member) error {
+	live, err := c.readMembers(ctx, ring)
+	if err != nil {
+		return err
+	}
+	for _, really := range c.graph.CyclesAmong(live) {
+		pool, poolCtx := errgroup.WithContext(ctx)
+		pool.SetLimit(c.workers)
+		for _, m := range really {
+			pool.Go(func() error { return c.unblock(poolCtx, m) })
+		}
+		if err := pool.Wait(); err != nil {
+			return err
+		}
+		countCycle()
+		names := memberNames(really)
+		for _, m := range really {
+			if r := c.graph.Catalog().Resource(m.Key.Resource); r != nil {
+				c.warn(r, m.Record, "CycleBroken", "Foreground deletion would have waited for ever: %d objects block each other (%s); they no longer do", len(really), names)
+			}
+		}
+	}
+	return nil
+}
+
+// readMembers returns those members that still exist, as they are.
+func (c *Collector) readMembers(ctx context.Context, ring []graph.Member) (map[schema.GroupResource][]*graph.Record, error) {
+	var mu sync.Mutex
+	live := map[schema.GroupResource][]*graph.Record{}
+	pool, ctx := errgroup.WithContext(ctx)
+	pool.SetLimit(c.workers)
+	for _, m := range ring {
+		pool.Go(func() error {
+			r := c.graph.Catalog().Resource(m.Key.Resource)
+			if r == nil {
+				return nil
+			}
+			o, outcome, err := c.actor.Read(ctx, r.Preferred(), m.Record.Namespace, m.Record.Name)
+			if err != nil {
+				return fmt.Errorf("breaking a ring: %w", err)
+			}
+			if outcome != act.Gone && o.Metadata.UID == m.Key.UID {
+				mu.Lock()
+				defer mu.Unlock()
+				live[m.Key.Resource] = append(live[m.Key.Resource], o.Record())
+			}
+			return nil
+		})
+	}
+	return live, pool.Wait()
+}
+
+func (c *Collector) unblock(ctx context.Context, m graph.Member) error {
+	r := c.graph.Catalog().Resource(m.Key.Resource)
+	if r == nil || len(m.Blocking) == 0 {
+		return nil
+	}
+	outcome, err := c.actor.Unblock(ctx, r.Preferred(), m.Record, m.Blocking)
+	if err != nil {
+		return fmt.Errorf("breaking a ring: %w", err)
+	}
+	if outcome == act.Changed {
+		return errRingChanges
+	}
+	return nil
+}
+
+// memberNames lists the first few members of a ring.
+func memberNames(ring []graph.Member) string {
+	var names []string
+	for i, m := range ring {
+		if i == namedMembers {
+			names = append(names, "…")
+			break
+		}
+		names = append(names, m.Key.Resource.String()+"/"+m.Record.Name)
+	}
+	return strings.Join(names, ", ")
+}
