@@ -83,7 +83,7 @@ func (c *Collector) breakCycle(ctx context.Context, ring []graph.Member) error {
 		names := memberNames(really)
 		for _, m := range really {
 			if r := c.graph.Catalog().Resource(m.Key.Resource); r != nil {
-				c.warn(r, m.Record, "CycleBroken", "Foreground deletion would have waited for ever: %d objects block each other (%s); they no longer do", len(really), names)
+				c.warn(r, m.Record, "CycleBroken", "Foreground deletion would have waited for ever for a ring of owners, %d in all (%s); they no longer block each other", len(really), names)
 			}
 		}
 	}
