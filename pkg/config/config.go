@@ -63,6 +63,10 @@ type GC struct {
 	Ignore []string
 	// Resync is the interval between sweeps, which compare the graph with fresh lists; 0 is never.
 	Resync time.Duration
+	// SyncTimeout bounds how long a foreground deletion waits without progress, and
+	// SyncTimeoutPerDependent is added for each object that still depends on it; a SyncTimeout of 0 is for
+	// ever.
+	SyncTimeout, SyncTimeoutPerDependent time.Duration
 	// CycleDetection breaks rings of objects that block each other in foreground deletion.
 	CycleDetection bool
 	// OrphanTimeout bounds how long an orphaning deletion waits for resources that cannot be read; 0 is
@@ -80,7 +84,7 @@ func DefaultServer() Server {
 		SQLiteSynchronous:   "normal",
 		WriteKubeconfigMode: 0o600,
 		Log:                 Log{Level: "info", Format: "text"},
-		GC:                  GC{Resync: time.Hour, CycleDetection: true},
+		GC:                  GC{Resync: time.Hour, CycleDetection: true, SyncTimeout: 10 * time.Minute, SyncTimeoutPerDependent: 250 * time.Millisecond},
 	}
 }
 

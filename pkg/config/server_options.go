@@ -92,11 +92,19 @@ func (g *GC) options() []*option {
 			name: "gc-resync", category: categoryCollector, placeholder: "INTERVAL",
 			usage: "how often to compare what the collector knows with a fresh list of everything; 0 is never",
 		}),
+		durationOption(&g.SyncTimeout, checkNotNegative, acceptForEver, option{
+			name: "gc-sync-timeout", category: categoryCollector, placeholder: "DURATION",
+			usage: "how long a foreground deletion waits without progress before its object goes all the same; 0 is for ever",
+		}),
+		durationOption(&g.SyncTimeoutPerDependent, checkNotNegative, acceptForEver, option{
+			name: "gc-sync-timeout-per-dependent", category: categoryCollector, placeholder: "DURATION",
+			usage: "what is added to that for each object that still depends on it",
+		}),
 		boolOption(&g.CycleDetection, option{
 			name: "gc-cycle-detection", category: categoryCollector, placeholder: "BOOL",
 			usage: "break rings of objects that block each other in foreground deletion",
 		}),
-		durationOption(&g.OrphanTimeout, checkOrphanTimeout, acceptOrphanTimeout, option{
+		durationOption(&g.OrphanTimeout, checkNotNegative, acceptForEver, option{
 			name: "gc-orphan-timeout", category: categoryCollector, placeholder: "DURATION",
 			usage: "how long an orphaning deletion waits for resources that cannot be read; 0 is for ever",
 		}),

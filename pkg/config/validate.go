@@ -56,7 +56,9 @@ func (s Server) Validate() error {
 		{"kube-apiserver-arg", each(s.KubeAPIServerArgs, checkAPIServerArg)},
 		{"gc-workers", checkWorkers(s.GC.Workers)},
 		{"gc-resync", checkResync(s.GC.Resync)},
-		{"gc-orphan-timeout", checkOrphanTimeout(s.GC.OrphanTimeout)},
+		{"gc-orphan-timeout", checkNotNegative(s.GC.OrphanTimeout)},
+		{"gc-sync-timeout", checkNotNegative(s.GC.SyncTimeout)},
+		{"gc-sync-timeout-per-dependent", checkNotNegative(s.GC.SyncTimeoutPerDependent)},
 		{"gc-ignore", each(s.GC.Ignore, checkResource)},
 		{"log-level", oneOf(logLevels)(s.Log.Level)},
 		{"log-format", oneOf(logFormats)(s.Log.Format)},
@@ -211,8 +213,8 @@ func checkWorkers(n int) error {
 const minResync = time.Minute
 
 const (
-	acceptResync        = "give one of at least 1m, such as 1h, or 0 for never"
-	acceptOrphanTimeout = "give one such as 10m, or 0 for ever"
+	acceptResync  = "give one of at least 1m, such as 1h, or 0 for never"
+	acceptForEver = "give one such as 10m, or 0 for ever"
 )
 
 func checkResync(d time.Duration) error {
@@ -222,9 +224,9 @@ func checkResync(d time.Duration) error {
 	return nil
 }
 
-func checkOrphanTimeout(d time.Duration) error {
+func checkNotNegative(d time.Duration) error {
 	if d < 0 {
-		return fmt.Errorf("%s is out of range: %s", d, acceptOrphanTimeout)
+		return fmt.Errorf("%s is out of range: %s", d, acceptForEver)
 	}
 	return nil
 }

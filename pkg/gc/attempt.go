@@ -45,6 +45,7 @@ type ownerPlace struct {
 func (c *Collector) attemptToDelete(ctx context.Context, k graph.Key) (again time.Time, err error) {
 	v, ok := c.graph.View(k)
 	if !ok {
+		c.deadlines.forget(k)
 		return time.Time{}, nil // gone already
 	}
 	if v.Resource == nil {
@@ -124,6 +125,9 @@ func (a *attempt) complete() {
 	if a.view.Record.WaitingForDependents() {
 		a.view.Synced = a.c.settled()
 		a.view.WaitingSince = a.c.graph.WaitingSince(a.view.Key, a.c.now())
+		if a.view.Blocker != nil {
+			a.view.Deadline = a.c.deadlines.of(a.view.Key, a.view.Record, a.c.now())
+		}
 	}
 	for i := range a.view.Owners {
 		o := &a.view.Owners[i]
@@ -182,6 +186,11 @@ func (a *attempt) release(ctx context.Context, d decide.Decision) (done bool, er
 		return false, err
 	case outcome == act.Changed:
 		return false, a.look()
+	}
+	a.c.deadlines.forget(a.view.Key)
+	switch {
+	case outcome == act.Done && d.Reason == decide.TimedOut:
+		a.warnOfTimeout()
 	case outcome == act.Done:
 		a.log(d).Debug("ended the foreground deletion of an object that nothing blocks")
 	}

@@ -62,6 +62,8 @@ type Options struct {
 	// OrphanTimeout bounds how long an orphaning deletion waits for a resource that
 	// cannot be read; 0 is for ever.
 	OrphanTimeout time.Duration
+	// SyncTimeout bounds foreground deletions.
+	SyncTimeout Timeout
 	// NoCycleDetection leaves rings of objects in foreground deletion as they are.
 	NoCycleDetection bool
 	Log              *logrus.Entry
@@ -78,6 +80,7 @@ type Collector struct {
 	search         search
 	orphaned       orphaned
 	stuck          stuck
+	deadlines      deadlines
 	config         *rest.Config
 	events         *act.Events // while Run runs
 	warned         warned
@@ -117,6 +120,7 @@ func New(o Options) (*Collector, error) {
 		return nil, fmt.Errorf("preparing the collector: %w", err)
 	}
 	c.settled = c.observer.Settled
+	c.deadlines = deadlines{timeout: o.SyncTimeout, graph: c.graph}
 	return c, nil
 }
 
@@ -163,6 +167,7 @@ func (c *Collector) Run(ctx context.Context, started func()) error {
 	defer observing.Wait()
 	observing.Go(func() { cancel(c.observer.Run(ctx)) })
 	if c.waitForFirstLists(ctx) {
+		c.deadlines.synced(c.now())
 		s := c.graph.Stats()
 		c.log.WithFields(logrus.Fields{"workers": c.workers, "objects": s.Nodes, "references": s.Edges}).Info("collector is running")
 		for range c.workers {

@@ -35,6 +35,11 @@ var (
 		Help: "Rings of objects in foreground deletion that were broken.",
 	})
 
+	timeouts = metrics.NewCounter(&metrics.CounterOpts{
+		Namespace: namespace, Name: "synchronous_deletion_timeouts_total",
+		Help: "Foreground deletions that were given up on though a dependent still blocked them.",
+	})
+
 	// current is the collector that runs; nil when none does.
 	current atomic.Pointer[Collector]
 
@@ -55,7 +60,7 @@ func gauge(name, help string, read func(*Collector) int) metrics.GaugeFunc {
 // once, and makes those with known labels appear.
 func registerMetrics() {
 	registerOnce.Do(func() {
-		legacyregistry.MustRegister(collected, decisions, calls, cycles)
+		legacyregistry.MustRegister(collected, decisions, calls, cycles, timeouts)
 		legacyregistry.RawMustRegister(
 			gauge("running", "1 while a collector runs in this process.", func(*Collector) int { return 1 }),
 			gauge("nodes", "Observed objects in the graph.", func(c *Collector) int { return c.graph.Stats().Nodes }),
@@ -85,3 +90,5 @@ func countDecision(r decide.Reason) { decisions.WithLabelValues(string(r)).Inc()
 func countCall(v act.Verb, o act.Outcome) { calls.WithLabelValues(string(v), o.String()).Inc() }
 
 func countCycle() { cycles.Inc() }
+
+func countTimeout() { timeouts.Inc() }

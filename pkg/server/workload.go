@@ -77,6 +77,7 @@ func (w *workload) lead(ctx context.Context, fence func(*rest.Config) *rest.Conf
 				Ignore:           ignored(w.cfg.GC.Ignore),
 				Resync:           w.cfg.GC.Resync,
 				OrphanTimeout:    w.cfg.GC.OrphanTimeout,
+				SyncTimeout:      gc.Timeout{Base: w.cfg.GC.SyncTimeout, PerDependent: w.cfg.GC.SyncTimeoutPerDependent},
 				NoCycleDetection: !w.cfg.GC.CycleDetection,
 				Log:              logrus.WithField("component", "gc"),
 			})

@@ -67,6 +67,7 @@ const (
 	Orphaning         Reason = "orphaning"           // it is deleted and its dependents are to stay
 	WaitsForDependent Reason = "waits-for-dependent" // it is in foreground deletion and a dependent blocks it
 	Settling          Reason = "settling"            // it is in foreground deletion and dependents may be on their way
+	TimedOut          Reason = "timed-out"           // it is in foreground deletion and has waited long enough
 	NothingBlocks     Reason = "nothing-blocks"      // it is in foreground deletion and no dependent blocks it
 )
 
@@ -74,7 +75,7 @@ const (
 func Reasons() []Reason {
 	return []Reason{
 		NoReferences, BeingDeleted, OwnerSolid, OwnerUnknown, OwnerInvalid, OwnerUnsure, Unsure, OwnersDangling, OwnerWaiting,
-		SomeDangling, OwnerOrphaned, Orphaning, WaitsForDependent, Settling, NothingBlocks,
+		SomeDangling, OwnerOrphaned, Orphaning, WaitsForDependent, Settling, TimedOut, NothingBlocks,
 	}
 }
 
@@ -113,8 +114,10 @@ func Decide(v *graph.View, now time.Time) Decision {
 func release(v *graph.View, now time.Time) Decision {
 	settled := v.WaitingSince.Add(SettleFor)
 	switch {
+	case v.Blocker != nil && !v.Deadline.IsZero() && !now.Before(v.Deadline):
+		return Decision{Action: Release, Reason: TimedOut}
 	case v.Blocker != nil:
-		return Decision{Reason: WaitsForDependent}
+		return Decision{Reason: WaitsForDependent, Again: v.Deadline}
 	case !v.Synced || v.WaitingSince.IsZero():
 		return Decision{Reason: Settling, Again: now.Add(SyncAgain)}
 	case now.Before(settled):

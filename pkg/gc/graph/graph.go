@@ -61,6 +61,9 @@ type Graph struct {
 	// waiting holds the objects in foreground deletion, and since when they have
 	// been known to be; the zero time until somebody has asked.
 	waiting map[*node]time.Time
+	// progress counts, for objects in foreground deletion, how often a descendant has
+	// been deleted or has gone.
+	progress map[*node]uint64
 	// waitingChanged is true once anything about those has changed.
 	waitingChanged bool
 	edges          int
@@ -69,11 +72,12 @@ type Graph struct {
 // New returns an empty graph that knows no resource.
 func New() *Graph {
 	return &Graph{
-		catalog: NewCatalog(nil),
-		tables:  make(map[schema.GroupResource]*table),
-		nodes:   make(map[types.UID]*node),
-		named:   make(map[types.UID]*named),
-		waiting: make(map[*node]time.Time),
+		catalog:  NewCatalog(nil),
+		tables:   make(map[schema.GroupResource]*table),
+		nodes:    make(map[types.UID]*node),
+		named:    make(map[types.UID]*named),
+		waiting:  make(map[*node]time.Time),
+		progress: make(map[*node]uint64),
 	}
 }
 
@@ -177,6 +181,9 @@ func (g *Graph) Upsert(gr schema.GroupResource, rec *Record) []Key {
 		g.unlink(n, old.References)
 	}
 	g.noteWaiting(n)
+	if old != nil && !old.Deleting && rec.Deleting {
+		g.noteProgress(rec)
+	}
 
 	var look []Key
 	if changed(old, rec) && (rec.collecting() || len(rec.References) > 0 && !g.settled(n)) {
@@ -210,6 +217,7 @@ func (g *Graph) noteWaiting(n *node) {
 	case noted:
 		g.waitingChanged = true
 		delete(g.waiting, n)
+		delete(g.progress, n)
 	}
 }
 
@@ -251,6 +259,7 @@ func (g *Graph) Deleted(gr schema.GroupResource, rec *Record) []Key {
 	var look []Key
 	if n := g.find(t, rec.UID); n != nil {
 		g.remove(n)
+		g.noteProgress(n.rec)
 		look = g.unblocked(n.rec.References, nil)
 	}
 	at := Coordinates{Group: t.kind.Group, Kind: t.kind.Kind, Namespace: rec.Namespace, Name: rec.Name}
@@ -387,6 +396,7 @@ func (g *Graph) find(t *table, uid types.UID) *node {
 func (g *Graph) remove(n *node) {
 	n.table.nodes--
 	delete(g.waiting, n)
+	delete(g.progress, n)
 	uid := n.rec.UID
 	switch first := g.nodes[uid]; {
 	case first == n && n.twin == nil:

@@ -21,7 +21,15 @@ type Record struct {
 	// a live read only.
 	Foreground bool
 	Orphan     bool
+	// DeletedAt is the deletionTimestamp in seconds since 1970; 0 unless Deleting.
+	DeletedAt int64
+	// SyncTimeout is the annotation of that name, as it is; empty unless Foreground.
+	SyncTimeout string
 }
+
+// SyncTimeoutAnnotation on an object overrides how long its foreground deletion may
+// wait: a duration, or "never".
+const SyncTimeoutAnnotation = "gc.reap.dev/sync-timeout"
 
 // WaitingForDependents is true while the object is in foreground deletion: it is
 // marked and stays until its blocking dependents are gone.
@@ -117,6 +125,12 @@ func RecordOf(o metav1.Object) *Record {
 		case metav1.FinalizerOrphanDependents:
 			r.Orphan = true
 		}
+	}
+	if t := o.GetDeletionTimestamp(); t != nil {
+		r.DeletedAt = t.Unix()
+	}
+	if r.Foreground {
+		r.SyncTimeout = o.GetAnnotations()[SyncTimeoutAnnotation]
 	}
 	return r
 }

@@ -81,8 +81,11 @@ type View struct {
 	// for; nil if there is none.
 	Blocker *Dependent
 	// WaitingSince is when the object was first known to be in foreground deletion.
-	// The graph leaves it to whoever asks, with the two below.
+	// The graph leaves it to whoever asks, with those below.
 	WaitingSince time.Time
+	// Deadline is when the foreground deletion is given up on, whatever blocks it; the
+	// zero time for never.
+	Deadline time.Time
 	// Synced is true if every resource that can be read has been listed: a blocking
 	// dependent would be known.
 	Synced bool

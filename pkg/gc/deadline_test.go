@@ -1,0 +1,174 @@
+package gc
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/reap-dev/reap/pkg/gc/graph"
+)
+
+// patience is a collector whose clock and timeout the test sets.
+type patience struct {
+	*Collector
+	s     *store
+	clock time.Time
+}
+
+func newPatience(t *testing.T, timeout Timeout) *patience {
+	c, s := collector(t, false)
+	synced(c)
+	p := &patience{Collector: c, s: s, clock: time.Unix(1_000_000, 0)}
+	c.now = func() time.Time { return p.clock }
+	c.deadlines.timeout = timeout
+	c.deadlines.synced(p.clock.Add(-time.Hour))
+	return p
+}
+
+// owner shows an object that was deleted in the foreground some time ago.
+func (p *patience) owner(name string, ago time.Duration, owners ...metav1.OwnerReference) graph.Key {
+	m := p.s.deleting(name, types.UID(name), metav1.FinalizerDeleteDependents)
+	m.DeletionTimestamp = &metav1.Time{Time: p.clock.Add(-ago)}
+	m.OwnerReferences = owners
+	return show(p.Collector, m)
+}
+
+// dependent shows an object that blocks an owner and never goes.
+func (p *patience) dependent(name, owner string) *metav1.ObjectMeta {
+	m := p.s.put(name, types.UID(name), blocking(owner, types.UID(owner)))
+	show(p.Collector, m)
+	return m
+}
+
+// decide looks at an object and returns how long from now it wants to be looked at
+// again; it fails the test if the object went although it should not have.
+func (p *patience) look(t *testing.T, k graph.Key) (in time.Duration, released bool) {
+	t.Helper()
+	again, err := p.attemptToDelete(t.Context(), k)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !p.s.has(string(k.UID)) {
+		return 0, true
+	}
+	if again.IsZero() {
+		return 0, false
+	}
+	return again.Sub(p.clock), false
+}
+
+var tenMinutes = Timeout{Base: 10 * time.Minute, PerDependent: time.Second}
+
+func TestDeadlineCountsFromTheDeletion(t *testing.T) {
+	p := newPatience(t, tenMinutes)
+	k := p.owner("o", 4*time.Minute)
+	p.dependent("d", "o")
+	if in, gone := p.look(t, k); in != 6*time.Minute || gone {
+		t.Fatalf("again in %v, gone %v", in, gone)
+	}
+	// When the base expires, what still depends on it is counted.
+	p.clock = p.clock.Add(6 * time.Minute)
+	if in, gone := p.look(t, k); in != time.Second || gone {
+		t.Fatalf("again in %v, gone %v", in, gone)
+	}
+	p.clock = p.clock.Add(time.Second)
+	if _, gone := p.look(t, k); !gone {
+		t.Fatal("it waits beyond its deadline")
+	}
+}
+
+func TestProgressRestartsTheDeadline(t *testing.T) {
+	p := newPatience(t, tenMinutes)
+	k := p.owner("o", 0)
+	// A grandchild's end counts too.
+	p.dependent("d", "o")
+	grandchild := p.dependent("g", "d")
+	p.look(t, k)
+	p.clock = p.clock.Add(9 * time.Minute)
+	p.graph.Deleted(configMaps, graph.RecordOf(grandchild))
+	if in, _ := p.look(t, k); in != 10*time.Minute {
+		t.Fatalf("again in %v", in)
+	}
+	// So does the deletion of a dependent that something holds.
+	p.clock = p.clock.Add(9 * time.Minute)
+	held := p.s.deleting("d", "d", "somebody/else")
+	held.OwnerReferences = []metav1.OwnerReference{blocking("o", "o")}
+	show(p.Collector, held)
+	if in, _ := p.look(t, k); in != 10*time.Minute {
+		t.Fatalf("again in %v", in)
+	}
+	// An update that is none does not.
+	p.clock = p.clock.Add(9 * time.Minute)
+	show(p.Collector, held)
+	if in, _ := p.look(t, k); in != time.Minute {
+		t.Fatalf("again in %v", in)
+	}
+}
+
+func TestDeadlineIsKeptAcrossARestartAndLeavesTimeAfterIt(t *testing.T) {
+	p := newPatience(t, tenMinutes)
+	p.deadlines.synced(p.clock)
+	k := p.owner("o", 24*time.Hour) // deleted long before this process began
+	p.dependent("d", "o")
+	if in, gone := p.look(t, k); in != afterSync || gone {
+		t.Fatalf("again in %v, gone %v", in, gone)
+	}
+	p.clock = p.clock.Add(afterSync)
+	if _, gone := p.look(t, k); !gone {
+		t.Fatal("the deadline started over")
+	}
+}
+
+func TestTimestampInTheFutureIsNow(t *testing.T) {
+	p := newPatience(t, tenMinutes)
+	k := p.owner("o", -48*time.Hour) // the clock was wrong then, or is now
+	p.dependent("d", "o")
+	if in, _ := p.look(t, k); in != 10*time.Minute {
+		t.Fatalf("again in %v", in)
+	}
+}
+
+func TestAnnotationOverridesTheTimeout(t *testing.T) {
+	for value, want := range map[string]time.Duration{
+		"1m": time.Minute, "never": 0, "0": 0, "-5m": 0, "": 10 * time.Minute, "soon": 10 * time.Minute,
+	} {
+		p := newPatience(t, tenMinutes)
+		p.owner("o", 0)
+		m := p.s.objects["o"]
+		m.Annotations = map[string]string{graph.SyncTimeoutAnnotation: value}
+		k := show(p.Collector, m)
+		p.dependent("d", "o")
+		if in, _ := p.look(t, k); in != want {
+			t.Errorf("%q: again in %v, want %v", value, in, want)
+		}
+	}
+}
+
+func TestNoTimeoutIsForEver(t *testing.T) {
+	p := newPatience(t, Timeout{})
+	k := p.owner("o", 1000*time.Hour)
+	p.dependent("d", "o")
+	if in, gone := p.look(t, k); in != 0 || gone {
+		t.Errorf("again in %v, gone %v", in, gone)
+	}
+}
+
+func TestEndedWaitsAreForgotten(t *testing.T) {
+	p := newPatience(t, tenMinutes)
+	for i := range pruneAt {
+		name := fmt.Sprint("o", i)
+		k := p.owner(name, 0)
+		p.dependent("d"+name, name)
+		p.look(t, k)
+		p.graph.Deleted(configMaps, graph.RecordOf(p.s.objects[name])) // somebody else took the finalizer off
+	}
+	k := p.owner("last", 0)
+	p.dependent("d", "last")
+	p.look(t, k)
+	if n := len(p.deadlines.waits); n > 1 {
+		t.Errorf("%d waits are remembered", n)
+	}
+}
