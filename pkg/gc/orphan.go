@@ -56,8 +56,8 @@ func (c *Collector) attemptToOrphan(ctx context.Context, k graph.Key) (again tim
 	}
 	c.orphaned.add(k.UID)
 	outcome, err = c.actor.RemoveFinalizer(ctx, owner, metav1.FinalizerOrphanDependents)
-	if outcome != act.Done {
-		c.orphaned.remove(k.UID)
+	if outcome == act.Changed {
+		c.orphaned.remove(k.UID) // not so with an error: the server may have done it
 	}
 	if err != nil {
 		return time.Time{}, fmt.Errorf("orphaning: %w", err)

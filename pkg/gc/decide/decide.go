@@ -147,7 +147,8 @@ func collect(v *graph.View, now time.Time) Decision {
 		case Orphaned:
 			freed = append(freed, o.Reference)
 		case Solid:
-			if o.Observed == nil {
+			if o.Observed == nil || o.Observed.WaitingForDependents() {
+				// It rests on a read, which no event may ever contradict.
 				if t := believedUntil(o); again.IsZero() || t.Before(again) {
 					again = t
 				}

@@ -504,9 +504,14 @@ func (g *Graph) blocks(d, o *node) bool {
 		if res == nil {
 			return true
 		}
-		inReach := o.rec.Namespace == "" || o.rec.Namespace == d.rec.Namespace
-		if gk == o.table.kind && r.Name == o.rec.Name && inReach {
-			return true
+		if o.rec.Namespace != "" && o.rec.Namespace != d.rec.Namespace {
+			continue
+		}
+		// Under each resource that shows the object it may have another kind.
+		for n := g.nodes[o.rec.UID]; n != nil; n = n.twin {
+			if gk == n.table.kind && r.Name == n.rec.Name {
+				return true
+			}
 		}
 	}
 	return false
