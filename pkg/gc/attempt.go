@@ -134,7 +134,8 @@ func (a *attempt) complete() {
 		if f, ok := a.proved[ownerPlace{o.Reference.UID, o.At}]; ok {
 			o.Fact = f
 		}
-		o.Orphaned = o.Observed == nil && a.c.orphaned.has(o.Reference.UID)
+		// A monitor may lag behind a live read that has found the owner gone.
+		o.Orphaned = (o.Observed == nil || o.Fact.Proved()) && a.c.orphaned.has(o.Reference.UID)
 	}
 }
 

@@ -19,10 +19,15 @@ import (
 // over a pool of the collector's size.
 const orphaners = 2
 
+// passes bounds how often the dependents of one owner are listed live. While
+// somebody goes on creating them every list finds some; those after the last one
+// are freed as latecomers.
+const passes = 5
+
 // attemptToOrphan takes an owner's references out of all its dependents and then
 // the finalizer off the owner. The dependents that the graph knows come first;
-// before the finalizer goes they are listed live, until a list finds none: what an
-// event has not shown yet would otherwise be collected for an owner that said it
+// before the finalizer goes they are listed live, until a list finds none or there
+// have been enough: what an event has not shown yet would otherwise be collected for an owner that said it
 // should stay. A resource that cannot be listed makes the owner wait.
 func (c *Collector) attemptToOrphan(ctx context.Context, k graph.Key) (again time.Time, err error) {
 	v, ok := c.graph.View(k)
@@ -39,7 +44,7 @@ func (c *Collector) attemptToOrphan(ctx context.Context, k graph.Key) (again tim
 	if err := c.free(ctx, k.UID, c.graph.Dependents(k.UID)); err != nil {
 		return time.Time{}, fmt.Errorf("orphaning: %w", err)
 	}
-	for {
+	for range passes {
 		late, err := c.search.dependents(ctx, c, k.UID, v.Record.Namespace)
 		if err != nil {
 			if !c.giveUpOrphaning(v, err) {

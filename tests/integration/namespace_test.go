@@ -17,6 +17,11 @@ func (s *server) deleteNamespace(t *testing.T, ns string) {
 	if err := s.kube.CoreV1().Namespaces().Delete(t.Context(), ns, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
+	s.awaitNamespaceGone(t, ns)
+}
+
+func (s *server) awaitNamespaceGone(t *testing.T, ns string) {
+	t.Helper()
 	await(t, "namespace "+ns+" to go", func(ctx context.Context) (bool, any) {
 		n, err := s.kube.CoreV1().Namespaces().Get(ctx, ns, metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {

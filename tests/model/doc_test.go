@@ -14,9 +14,11 @@
 //	state_test.go       the canonical state, to know a world that was there before
 //	exhaustive_test.go  every order of steps, small worlds
 //	random_test.go      worlds of up to thousands of objects; shrinking of failures
-//	defects_test.go     what is known to be wrong
+//	histories_test.go   short histories that once came out wrong
 //
-// Foreground deletion and orphaning go into worker_test.go as further calls, into
-// world_test.go as the finalizers that the server sets, and into oracle_test.go
-// as a waiting owner and a reference that has to be dropped.
+// What the oracle knows of the three policies: an object may go when each of its
+// references dangles or names an owner that waits; one whose owner was orphaned may
+// not. An owner in foreground deletion may wait as long as anything that is there
+// blocks it, be that held by somebody, kept by an unknown reference or part of a ring;
+// it must not be let go before what had arrived when its deletion settled.
 package model

@@ -3,17 +3,19 @@ package model
 import (
 	"flag"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"runtime"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/reap-dev/reap/pkg/gc/graph"
 )
 
-var mostStates = flag.Int("model.states", 20_000, "states to explore of each small world; 0 for all")
+var mostStates = flag.Int("model.states", 4_000, "states to explore of each small world; 0 for all")
 
 // smallWorld is explored in every order: its objects exist when the collector
 // starts and its users go on in any interleaving, each through a script of his own.
@@ -101,12 +103,20 @@ func (e *explorer) steps(m *model, positions []int) (next []action) {
 	if unsynced {
 		next = append(next, action{op: opResync})
 	}
+	if slices.ContainsFunc(slices.Collect(maps.Values(m.timers)), func(t time.Time) bool { return t.Sub(m.now) <= time.Second }) {
+		next = append(next, action{op: opPause, n: 4})
+	}
 	if m.workers[0] != nil {
 		return append(next, action{op: opStep})
 	}
 	for _, keys := range []map[graph.Key]bool{m.queue, m.delayed} {
 		for _, k := range sortedKeys(keys) {
 			next = append(next, action{op: opBegin, key: k})
+		}
+	}
+	for _, keys := range []map[graph.Key]bool{m.orphans, m.orphansDelayed} {
+		for _, k := range sortedKeys(keys) {
+			next = append(next, action{op: opOrphan, key: k})
 		}
 	}
 	return next
@@ -147,7 +157,7 @@ func (e *explorer) visit(m *model, positions []int) error {
 // end judges a world in which nothing can happen any more.
 func (e *explorer) end(m *model) error {
 	e.ends++
-	if finalStays && !e.loses() && !m.stale {
+	if m.plain && !e.loses() && !m.stale {
 		if err := m.compare(); err != nil {
 			return e.failed(err)
 		}
@@ -243,6 +253,68 @@ func smallWorlds() (worlds []smallWorld) {
 				chained.name += ", with a dependent of the dependent"
 				chained.objects = append(slices.Clone(last.objects), action{op: opCreate, kind: alphas, namespace: "n", name: "e", uid: "e", refs: refs{toD}})
 				worlds = append(worlds, chained)
+			}
+		}
+	}
+	return append(worlds, policyWorlds()...)
+}
+
+// policyWorlds returns an owner that is deleted in the foreground, or so that its
+// dependents stay, and what users do meanwhile.
+func policyWorlds() (worlds []smallWorld) {
+	o := object{namespace: "n", name: "o", uid: "o"}
+	d := object{namespace: "n", name: "d", uid: "d"}
+	block := func(r graph.Reference) graph.Reference { r.BlockOwnerDeletion = graph.True; return r }
+	toO, toP, toD := block(reference(betas, "v2", o)), reference(gammas, "v1", object{name: "p", uid: "p"}), block(reference(alphas, "v1", d))
+	free, misnamed, unknown := reference(betas, "v1", o), toO, toO
+	misnamed.Name, unknown.Kind = "q", "Nonsense"
+	type refs = []graph.Reference
+	declared := []struct {
+		name string
+		refs refs
+	}{
+		{"blocking", refs{toO}}, {"not blocking", refs{free}}, {"beside a solid owner", refs{toO, toP}},
+		{"misnamed", refs{misnamed}}, {"beside an unknown one", refs{toO, unknown}},
+	}
+	foregroundO, orphanO := action{op: opDelete, uid: "o", policy: foreground}, action{op: opDelete, uid: "o", policy: orphan}
+	createE := action{op: opCreate, kind: alphas, namespace: "n", name: "e", uid: "e", refs: refs{toO}}
+	ofD := createE
+	ofD.refs = refs{toD}
+	deeds := []struct {
+		name    string
+		scripts [][]action
+	}{
+		{"alone", nil},
+		{"then in the background", [][]action{{{op: opDelete, uid: "o", policy: background}}}},
+		{"then so that they stay", [][]action{{{op: opDelete, uid: "o", policy: orphan}}}},
+		{"then in the foreground", [][]action{{{op: opDelete, uid: "o", policy: foreground}}}},
+		{"and the finalizer goes", [][]action{{{op: opStrip, uid: "o"}}}},
+		{"held by somebody", [][]action{{{op: opHold, uid: "o"}}, {{op: opRelease, uid: "o"}}}},
+		{"while the dependent is held", [][]action{{{op: opHold, uid: "d"}, {op: opRelease, uid: "d"}}}},
+		{"while another dependent comes", [][]action{{createE}}},
+		{"while a dependent of the dependent comes", [][]action{{ofD}}},
+		{"while the dependent gets another owner", [][]action{{{op: opEdit, uid: "d", refs: refs{toO, toP}}}}},
+		{"while the other owner goes", [][]action{{{op: opDelete, uid: "p"}}}},
+		{"while the dependent is deleted so that its own stay", [][]action{{{op: opDelete, uid: "d", policy: orphan}}}},
+		{"while a list is empty", [][]action{{{op: opRelist, kind: alphas, held: true}}}},
+		{"while the dependent's kind hides", [][]action{{{op: opUnserve, kind: alphas}, {op: opServe, kind: alphas}}}},
+	}
+	for _, first := range []action{foregroundO, orphanO} {
+		for _, r := range declared {
+			for _, deed := range deeds {
+				scripts := append([][]action{{first}}, deed.scripts...)
+				if strings.HasPrefix(deed.name, "then") || strings.HasPrefix(deed.name, "and") {
+					scripts = [][]action{append([]action{first}, deed.scripts[0]...)}
+				}
+				worlds = append(worlds, smallWorld{
+					name: fmt.Sprintf("%s, owner goes (%s), %s", r.name, first.policy, deed.name),
+					objects: []action{
+						{op: opCreate, kind: betas, namespace: "n", name: "o", uid: "o"},
+						{op: opCreate, kind: gammas, name: "p", uid: "p"},
+						{op: opCreate, kind: alphas, namespace: "n", name: "d", uid: "d", refs: r.refs},
+					},
+					scripts: scripts,
+				})
 			}
 		}
 	}

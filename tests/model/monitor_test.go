@@ -3,6 +3,7 @@ package model
 import (
 	"cmp"
 	"slices"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -37,6 +38,14 @@ type monitor struct {
 	broken bool
 	// deceived is true after a list that was empty and should not have been.
 	deceived bool
+	// initial counts the events of the first list that are still to be delivered.
+	initial int
+	// successor is true of a monitor that has been put in another's place: what it has
+	// not shown once it has listed has vanished.
+	successor bool
+	// complete is the time up to which everything has been delivered; zero if nothing
+	// is known.
+	complete time.Time
 	stream   []event
 	store    map[nsName]*graph.Record
 }
@@ -57,6 +66,7 @@ func (m *monitor) receive(o *object, end bool) {
 // lists instead. A server in trouble may answer an empty list.
 func (m *monitor) relist(s *server, keep int, empty bool) {
 	m.broken, m.deceived = false, empty
+	first := m.initial > keep
 	m.stream = m.stream[:min(keep, len(m.stream))]
 	store := make(map[nsName]types.UID, len(m.store))
 	for n, r := range m.store {
@@ -89,12 +99,21 @@ func (m *monitor) relist(s *server, keep int, empty bool) {
 	for _, r := range lost {
 		m.stream = append(m.stream, event{missing, r})
 	}
+	if first {
+		m.initial = len(m.stream)
+	}
 }
 
 // deliver hands the next event to the graph, as the handler in pkg/gc/observe does.
 func (m *monitor) deliver(g *graph.Graph) (look []graph.Key) {
+	look = m.deliverOne(g)
+	return append(look, m.takeOver(g)...)
+}
+
+func (m *monitor) deliverOne(g *graph.Graph) (look []graph.Key) {
 	e := m.stream[0]
 	m.stream = m.stream[1:]
+	m.initial = max(m.initial-1, 0)
 	gr, n := m.kind.GroupResource(), nsName{e.rec.Namespace, e.rec.Name}
 	switch e.what {
 	case shown:
@@ -112,6 +131,27 @@ func (m *monitor) deliver(g *graph.Graph) (look []graph.Key) {
 	}
 }
 
+// restart puts a new monitor in the place of this one, as a sweep that has found a
+// difference does.
+func (m *monitor) restart(s *server, g *graph.Graph) []graph.Key {
+	m.start(s, g)
+	m.successor = true
+	return m.takeOver(g)
+}
+
+// takeOver tells the graph what has vanished, once the list has been delivered.
+func (m *monitor) takeOver(g *graph.Graph) []graph.Key {
+	if !m.successor || m.initial > 0 {
+		return nil
+	}
+	m.successor = false
+	shown := map[types.UID]bool{}
+	for _, r := range m.store {
+		shown[r.UID] = true
+	}
+	return g.VanishedExcept(m.kind.GroupResource(), func(uid types.UID) bool { return shown[uid] })
+}
+
 // retire stops the monitor and takes what it has shown out of the graph.
 func (m *monitor) retire(g *graph.Graph) []graph.Key {
 	*m = monitor{kind: m.kind}
@@ -122,5 +162,9 @@ func (m *monitor) retire(g *graph.Graph) []graph.Key {
 func (m *monitor) start(s *server, g *graph.Graph) {
 	*m = monitor{kind: m.kind, running: true, store: map[nsName]*graph.Record{}}
 	g.AddResource(m.kind.GroupResource(), m.kind.GroupKind())
+	m.initial = 1 // there is a first list, if an empty one
 	m.relist(s, 0, false)
 }
+
+// healthy is true if whatever happens on the server arrives.
+func (m *monitor) healthy() bool { return m.running && !m.draining && !m.broken && !m.deceived }

@@ -2,6 +2,7 @@ package model
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -31,8 +32,13 @@ const (
 	//   - when the kind is served without the declared version and was not served at
 	//     all for a time: DELETED counts for the kind, in whatever version, and
 	//     only while the kind is served does its version speak against it;
+	//   - when the owner waits for its dependents and the kind is no longer served: it
+	//     may have been found out before;
 	//   - when the owner itself may or may not be there, for one of these reasons.
 	history
+	// waiting: the owner exists there and waits for its dependents, or did within the
+	// last second and its wait has been called off since.
+	waiting
 )
 
 // fate is what becomes of an object.
@@ -52,6 +58,12 @@ type facts struct {
 	wasUnserved map[*kind]bool
 	// witnessed holds, for dependent and owner, where a DELETED event put the owner.
 	witnessed map[[2]types.UID]witness
+	// waited is true of an owner whose wait was called off a moment ago.
+	waited func(types.UID) bool
+	// orphaned holds the owners that the collector has orphaned.
+	orphaned  map[types.UID]*object
+	forgotten map[types.UID]bool
+	orphaning map[types.UID]bool
 }
 
 // witness is where an owner was when the dependent's collector saw it end.
@@ -82,6 +94,13 @@ func (f *facts) judge(d *object, ref graph.Reference) verdict {
 	versionServed := slices.Contains(k.Versions, version)
 	switch {
 	case there && f.fates[ref.UID] == stays:
+		waits := versionServed && (owner.waits() || f.waited != nil && f.waited(ref.UID))
+		if waits && f.served[k] {
+			return waiting
+		}
+		if waits {
+			return history
+		}
 		if f.served[k] && versionServed {
 			return solid
 		}
@@ -106,7 +125,13 @@ func (f *facts) mayDelete(o *object) error {
 	if len(o.refs) == 0 {
 		return fmt.Errorf("it has no owner to lose")
 	}
+	if o.deleting {
+		return fmt.Errorf("it is being deleted already")
+	}
 	for _, r := range o.refs {
+		if was := f.orphaned[r.UID]; was != nil && !f.forgotten[r.UID] && f.names(o, r, was) {
+			return fmt.Errorf("its owner %s %s was orphaned", r.Kind, r.UID)
+		}
 		if v := f.judge(o, r); v == solid || v == veto {
 			return fmt.Errorf("its reference to %s %s %s is %s", r.Kind, r.Name, r.UID, [...]string{"solid", "a veto"}[v])
 		}
@@ -116,6 +141,11 @@ func (f *facts) mayDelete(o *object) error {
 
 // mayDrop says why references may not be dropped at this moment, or nil.
 func (f *facts) mayDrop(o *object, drop []graph.Reference) error {
+	if !slices.ContainsFunc(drop, func(r graph.Reference) bool { return !f.orphaning[r.UID] }) {
+		// All references to such an owner go, right or wrong, and though it may be called
+		// off in the last moment.
+		return nil
+	}
 	left := 0
 	for _, r := range o.refs {
 		if !slices.Contains(drop, r) {
@@ -130,6 +160,82 @@ func (f *facts) mayDrop(o *object, drop []graph.Reference) error {
 		return fmt.Errorf("no reference is left that could have a solid owner")
 	}
 	return nil
+}
+
+// names is true if a reference of d is right for an owner, which may be gone.
+func (f *facts) names(d *object, ref graph.Reference, owner *object) bool {
+	k := f.kindNamed(ref)
+	if k == nil || k.storage != owner.storage || ref.Name != owner.name || ref.UID != owner.uid {
+		return false
+	}
+	return owner.namespace == "" || owner.namespace == d.namespace
+}
+
+// kindNamed returns the kind and version that a reference declares, or nil if no
+// server ever serves it.
+func (f *facts) kindNamed(ref graph.Reference) *kind {
+	group, version := splitAPIVersion(ref.APIVersion)
+	for _, k := range allKinds {
+		if k.Group == group && k.Kind == ref.Kind && slices.Contains(k.Versions, version) {
+			return k
+		}
+	}
+	return nil
+}
+
+// blocks is true if d holds an owner that waits for its dependents, by a reference
+// that was there at a time. What nobody serves may be right.
+func (f *facts) blocks(d, owner *object, there func(graph.Reference) bool) bool {
+	return slices.ContainsFunc(d.refs, func(r graph.Reference) bool {
+		if r.UID != owner.uid || r.BlockOwnerDeletion != graph.True || !there(r) {
+			return false
+		}
+		k := f.kindNamed(r)
+		return k == nil || !f.served[k] || f.names(d, r, owner)
+	})
+}
+
+// atRest returns what is still to be done on the server: nothing, when the
+// collector rests. It looks at what is there alone; that nothing is gone that
+// should not be is judged at every write.
+func (f *facts) atRest() (errs []error) {
+	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	always := func(graph.Reference) bool { return true }
+	for uid, o := range f.objects {
+		if !f.collectable(o.storage) {
+			continue
+		}
+		switch {
+		case o.deleting && o.orphan:
+			bad("%s is still to be orphaned", uid)
+			continue
+		case o.waits():
+			blocked := slices.ContainsFunc(slices.Collect(maps.Values(f.objects)), func(d *object) bool { return f.blocks(d, o, always) })
+			if !blocked {
+				bad("%s waits for its dependents and nothing blocks it", uid)
+			}
+			continue
+		case o.deleting || len(o.refs) == 0:
+			continue
+		}
+		count := map[verdict]int{}
+		unwatched := false // whether a solid owner is known from reads alone
+		for _, r := range o.refs {
+			v := f.judge(o, r)
+			count[v]++
+			unwatched = unwatched || v == solid && !f.collectable(f.objects[r.UID].storage)
+		}
+		switch left := count[dangling] + count[waiting]; {
+		case left == len(o.refs):
+			bad("%s is still there and nothing keeps it", uid)
+		case unwatched && count[veto] > 0:
+			// A veto is not looked at again. What the unwatched owner was when it was read
+			// may be over: it waited, and its wait was called off.
+		case count[solid] > 0 && left > 0:
+			bad("%s has a solid owner and still names %d that are none: %+v", uid, left, o.refs)
+		}
+	}
+	return errs
 }
 
 // resolvable is false if a reference cannot have had a solid owner at any time. One
@@ -205,7 +311,7 @@ func (f *facts) compare(real map[types.UID]*object) (errs []error) {
 		case got == nil:
 		default:
 			f.compareReferences(want, got, bad)
-			held := want.held && !want.deleting && f.collectable(want.storage)
+			held := (want.held || want.foreground || want.orphan) && !want.deleting && f.collectable(want.storage)
 			if held && f.garbage(want, dangling) && !got.deleting {
 				bad("%s is held, nothing owns it, and nobody deletes it", uid)
 			}

@@ -19,7 +19,7 @@ import (
 )
 
 var (
-	searchTime = flag.Duration("model.time", time.Minute, "how long to search random worlds; -short takes a tenth")
+	searchTime = flag.Duration("model.time", 45*time.Second, "how long to search random worlds; -short takes a tenth")
 	searchSeed = flag.Uint64("model.seed", 0, "try only the random world of this seed")
 )
 
@@ -34,6 +34,8 @@ type world struct {
 	bogus, wrong    int // of a hundred references
 	relist, catalog int // of a thousand steps
 	fault           int // of a hundred calls
+	policies        int // of a hundred deletions, those that are not in the background
+	blocking        int // of a hundred references
 }
 
 // worldOf draws a world from its seed. Most are small: there the search is dense.
@@ -42,6 +44,9 @@ func worldOf(seed uint64) world {
 	w := world{
 		seed: seed, objects: 2 + r.IntN(8), workers: 1 + r.IntN(3), checkEvery: 1, namespaces: []string{"m", "n"},
 		lossless: r.IntN(3) == 0, bogus: r.IntN(20), wrong: r.IntN(50), relist: r.IntN(60), catalog: r.IntN(30), fault: r.IntN(6),
+	}
+	if r.IntN(3) > 0 {
+		w.policies, w.blocking = 10+r.IntN(80), r.IntN(90)
 	}
 	w.steps = 50 + r.IntN(250)
 	if r.IntN(1000) == 0 {
@@ -62,7 +67,7 @@ func TestRandomWorlds(t *testing.T) {
 		limit /= 10
 	}
 	first := uint64(time.Now().UnixNano())
-	var next, deletes, drops atomic.Uint64
+	var next, deletes, drops, releases, orphanings, frees atomic.Uint64
 	stop := time.Now().Add(limit)
 	var wg sync.WaitGroup
 	for range runtime.GOMAXPROCS(0) {
@@ -71,12 +76,16 @@ func TestRandomWorlds(t *testing.T) {
 				m := tryWorld(t, first+next.Add(1))
 				deletes.Add(uint64(m.deletes))
 				drops.Add(uint64(m.drops))
+				releases.Add(uint64(m.releases))
+				orphanings.Add(uint64(m.orphanings))
+				frees.Add(uint64(m.frees))
 			}
 		})
 	}
 	wg.Wait()
-	t.Logf("%d worlds, %d deletes, %d drops", next.Load(), deletes.Load(), drops.Load())
-	if next.Load() > 1000 && (deletes.Load() < next.Load() || drops.Load() < next.Load()/20) {
+	t.Logf("%d worlds, %d deletes, %d drops, %d foreground deletions and %d orphanings ended, %d dependents freed",
+		next.Load(), deletes.Load(), drops.Load(), releases.Load(), orphanings.Load(), frees.Load())
+	if n := next.Load(); n > 1000 && (deletes.Load() < n || min(drops.Load(), releases.Load(), orphanings.Load(), frees.Load()) < n/20) {
 		t.Error("little was collected: the search is blind")
 	}
 }
@@ -127,7 +136,7 @@ func run(t *testing.T, w world) *model {
 // conclude brings a world to rest and judges it.
 func conclude(m *model, w world) error {
 	m.settle()
-	if w.lossless && finalStays && !m.stale {
+	if w.lossless && m.plain && !m.stale {
 		if err := m.compare(); err != nil {
 			return fmt.Errorf("before any time has passed: %w", err)
 		}
@@ -188,17 +197,27 @@ func (g *generator) next(m *model) action {
 	}
 	switch c := g.r.IntN(100); {
 	case c < 6:
-		return action{op: opDelete, uid: g.any().uid}
+		return action{op: opDelete, uid: g.any().uid, policy: g.policy()}
 	case c < 10:
 		o := g.any()
 		return action{op: opEdit, uid: o.uid, refs: g.references(o.namespace)}
 	case c < 12:
 		return action{op: opRelease, uid: g.any().uid}
+	case c < 13:
+		return action{op: opHold, uid: g.any().uid}
+	case c < 14 && g.policies > 0:
+		return action{op: []op{opStrip, opPause, opPause, opPause}[g.r.IntN(4)], uid: g.any().uid, n: 1 + g.r.IntN(4)}
 	case c < 15:
 		return action{op: opResync}
 	case c < 16:
 		return action{op: opRetire, kind: one(g, allKinds)}
 	case c < 17:
+		if !g.lossless && g.chance(1, 3) {
+			return action{op: opSweep, kind: one(g, allKinds)}
+		}
+		if g.chance(2, 3) {
+			return action{op: opPause, n: 1 + g.r.IntN(8)}
+		}
 		return action{op: opTick, n: g.r.IntN(20)}
 	case c < 55:
 		return action{op: opDeliver, kind: one(g, allKinds)}
@@ -206,6 +225,15 @@ func (g *generator) next(m *model) action {
 	n := g.r.IntN(len(m.workers))
 	if m.workers[n] != nil {
 		return action{op: opStep, n: n, held: !g.lossless && g.chance(g.fault, 100)}
+	}
+	if len(m.orphans)+len(m.orphansDelayed) > 0 && g.chance(1, 2) {
+		keys := m.orphans
+		if len(keys) == 0 || g.chance(1, 8) {
+			keys = m.orphansDelayed
+		}
+		if len(keys) > 0 {
+			return action{op: opOrphan, n: n, key: one(g, sortedKeys(keys))}
+		}
 	}
 	keys := m.queue
 	if len(keys) == 0 || g.chance(1, 8) {
@@ -226,6 +254,14 @@ func (g *generator) next(m *model) action {
 	return action{op: opBegin, n: n, key: one(g, sortedKeys(keys))}
 }
 
+// policy draws how a user deletes, or which finalizer he sets.
+func (g *generator) policy() policy {
+	if !g.chance(g.policies, 100) {
+		return []policy{background, ""}[g.r.IntN(2)]
+	}
+	return []policy{foreground, foreground, orphan}[g.r.IntN(3)]
+}
+
 func (g *generator) any() object {
 	if len(g.ever) == 0 {
 		return object{}
@@ -244,6 +280,9 @@ func (g *generator) create() action {
 		a.namespace = one(g, g.namespaces)
 	}
 	a.refs = g.references(a.namespace)
+	if g.chance(1, 20) {
+		a.policy = g.policy()
+	}
 	g.made++
 	g.ever = append(g.ever, object{storage: k.storage, namespace: a.namespace, name: a.name, uid: a.uid})
 	return a
@@ -285,7 +324,7 @@ func (g *generator) references(namespace string) (refs []graph.Reference) {
 				ref.UID = g.any().uid
 			}
 		}
-		if g.chance(1, 5) {
+		if g.chance(max(g.blocking, 20), 100) {
 			ref.BlockOwnerDeletion = graph.True
 		}
 		refs = append(refs, ref)
@@ -334,7 +373,7 @@ func TestOracleSeesWhatIsThere(t *testing.T) {
 	}
 	left := maps.Clone(m.server.objects)
 	m.users["x"] = &object{storage: "alphas", uid: "x"}
-	if errs := m.truth(m.users).compare(left); len(errs) != 1 {
+	if errs := m.truth(m.users, m.now).compare(left); len(errs) != 1 {
 		t.Errorf("a lost object makes %v", errs)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -38,6 +39,7 @@ func (s *scribe) refs(refs []graph.Reference) {
 	s.number(len(refs))
 	for i := range refs {
 		s.text(refs[i].APIVersion, refs[i].Kind, refs[i].Name, string(refs[i].UID))
+		s.flag(refs[i].BlockOwnerDeletion == graph.True)
 	}
 }
 
@@ -47,7 +49,7 @@ func (s *scribe) record(r *graph.Record) {
 		return
 	}
 	s.text(r.Namespace, r.Name, string(r.UID), r.ResourceVersion)
-	s.flag(r.Deleting)
+	s.flag(r.Deleting, r.Foreground, r.Orphan)
 	s.refs(r.References)
 }
 
@@ -58,16 +60,22 @@ func (s *scribe) object(o *object) {
 	}
 	s.text(o.storage, o.namespace, o.name, string(o.uid))
 	s.number(o.version)
-	s.flag(o.deleting, o.held)
+	s.flag(o.deleting, o.held, o.foreground, o.orphan)
 	s.refs(o.refs)
 }
 
-func (s *scribe) owners(owners []graph.OwnerView) {
+// age writes how long ago a time is, as far as it matters.
+func (s *scribe) age(now, t time.Time) {
+	s.flag(t.IsZero(), now.Sub(t) < time.Second, now.After(t))
+}
+
+func (s *scribe) owners(owners []graph.OwnerView, now time.Time) {
 	s.number(len(owners))
 	for i := range owners {
 		o := &owners[i]
 		s.text(o.At.Group, o.At.Kind, o.At.Namespace, o.At.Name)
-		s.flag(o.Resource != nil, o.KindServed)
+		s.flag(o.Resource != nil, o.KindServed, o.Fact.Waiting, o.Orphaned)
+		s.age(now, o.Fact.Seen)
 		s.number(int(o.Fact.State))
 		s.record(o.Observed)
 	}
@@ -83,13 +91,34 @@ func stateOf(m *model, positions []int, declared []graph.Reference) state {
 	for _, objects := range []map[types.UID]*object{m.server.objects, m.users} {
 		s.number(len(objects))
 		for _, uid := range slices.Sorted(maps.Keys(objects)) {
-			s.object(objects[uid])
+			o := objects[uid]
+			s.object(o)
+			for _, r := range o.refs {
+				s.age(m.now, o.named[r].at)
+			}
+		}
+	}
+	for _, uid := range slices.Sorted(maps.Keys(m.storages)) {
+		t, waited := m.server.waited[uid]
+		s.flag(m.orphaned[uid], m.server.orphaned[uid] != nil, waited && m.now.Sub(t) < time.Second)
+		for _, k := range kindsOf(m.storages[uid]) {
+			if v, shown := m.graph.View(graph.Key{Resource: k.GroupResource(), UID: uid}); shown {
+				s.text(k.Name, string(uid))
+				s.record(v.Record)
+				s.flag(v.HasDependents, v.Unsure)
+				if v.Record.WaitingForDependents() {
+					s.age(m.now, m.graph.WaitingSince(v.Key, m.now))
+				}
+			}
 		}
 	}
 	s.text(m.catalog)
 	s.flag(m.stale)
 	for _, mon := range m.monitors {
 		s.flag(m.server.served[mon.kind], m.server.wasUnserved[mon.kind], mon.running, mon.draining, mon.broken, mon.deceived)
+		s.number(mon.initial)
+		s.flag(mon.successor)
+		s.age(m.now, mon.complete)
 		s.number(len(mon.stream))
 		for _, e := range mon.stream {
 			s.number(int(e.what))
@@ -100,22 +129,22 @@ func stateOf(m *model, positions []int, declared []graph.Reference) state {
 			return cmp.Or(cmp.Compare(a.namespace, b.namespace), cmp.Compare(a.name, b.name))
 		}) {
 			s.record(mon.store[n])
-			if v, shown := m.graph.View(graph.Key{Resource: mon.kind.GroupResource(), UID: mon.store[n].UID}); shown {
-				s.record(v.Record)
-				s.flag(v.HasDependents)
-			}
 		}
 	}
 	for _, namespace := range []string{"", "m", "n"} {
-		s.owners(m.graph.ViewOf(alphas.GroupResource(), &graph.Record{Namespace: namespace, UID: "probe", References: declared}).Owners)
+		s.owners(m.graph.ViewOf(alphas.GroupResource(), &graph.Record{Namespace: namespace, UID: "probe", References: declared}).Owners, m.now)
 	}
-	for _, keys := range []map[graph.Key]bool{m.queue, m.delayed} {
+	for _, keys := range []map[graph.Key]bool{m.queue, m.delayed, m.orphans, m.orphansDelayed} {
 		s.number(len(keys))
 		for _, k := range sortedKeys(keys) {
 			s.text(k.Resource.Group, k.Resource.Resource, string(k.UID))
 		}
 	}
 	s.number(len(m.timers))
+	for _, k := range slices.SortedFunc(maps.Keys(m.timers), compareKeys) {
+		s.text(k.Resource.Group, k.Resource.Resource, string(k.UID))
+		s.flag(m.timers[k].Sub(m.now) <= time.Second)
+	}
 	for _, a := range m.workers {
 		if a == nil {
 			s.text("idle")
@@ -129,11 +158,21 @@ func stateOf(m *model, positions []int, declared []graph.Reference) state {
 		s.record(a.live)
 		s.record(a.view.Record)
 		s.object(a.answer)
-		s.owners(a.view.Owners)
-		s.owners(a.toVerify)
+		s.owners(a.view.Owners, m.now)
+		s.owners(a.toVerify, m.now)
+		s.age(m.now, a.asked)
+		s.age(m.now, a.decided)
+		s.flag(a.orphaning)
+		s.number(a.tries)
+		s.number(len(a.toList))
+		s.number(len(a.free))
+		for _, d := range a.free {
+			s.record(d.Record)
+		}
 		s.refs(a.decision.Drop)
 		for _, p := range a.proved {
-			s.text(string(p.ref.UID), fmt.Sprint(p.at, p.fact.State))
+			s.text(string(p.ref.UID), fmt.Sprint(p.at, p.fact.State, p.fact.Waiting))
+			s.age(m.now, p.fact.Seen)
 		}
 	}
 	return sha256.Sum256(s.b)

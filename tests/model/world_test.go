@@ -4,7 +4,9 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/reap-dev/reap/pkg/gc/graph"
@@ -43,14 +45,27 @@ type object struct {
 	version  int
 	refs     []graph.Reference
 	deleting bool
-	// held is somebody else's finalizer.
-	held bool
+	// held is somebody else's finalizer; the two others are the collector's.
+	held, foreground, orphan bool
+	// named says when each reference came, for the oracle.
+	named map[graph.Reference]moment
 }
+
+// moment is a time, and the number of writes before it.
+type moment struct {
+	at    time.Time
+	write int
+}
+
+func (o *object) waits() bool { return o.deleting && o.foreground }
+
+// bound is true if a finalizer holds the object.
+func (o *object) bound() bool { return o.held || o.foreground || o.orphan }
 
 func (o *object) record() *graph.Record {
 	return &graph.Record{
 		Namespace: o.namespace, Name: o.name, UID: o.uid, ResourceVersion: strconv.Itoa(o.version),
-		References: o.refs, Deleting: o.deleting,
+		References: o.refs, Deleting: o.deleting, Foreground: o.foreground, Orphan: o.orphan,
 	}
 }
 
@@ -77,12 +92,27 @@ type server struct {
 	// its end, with its last state.
 	tell   func(o *object, ended bool)
 	writes int
+	now    time.Time
+
+	// What follows is for the oracle.
+
+	// waited says when an object that is there ceased to wait for its dependents.
+	waited map[types.UID]time.Time
+	// orphaned holds owners that the collector has let go on the terms that their
+	// dependents stay: as they were then.
+	orphaned map[types.UID]*object
+	// orphaning holds every object that ever waited for that.
+	orphaning map[types.UID]bool
+	// forgotten holds those of them that a user has deleted on other terms since, while
+	// somebody else's finalizer held them.
+	forgotten map[types.UID]bool
 }
 
 func newServer() *server {
 	s := &server{
 		objects: map[types.UID]*object{}, names: map[nameKey]types.UID{},
-		served: map[*kind]bool{}, wasUnserved: map[*kind]bool{},
+		served: map[*kind]bool{}, wasUnserved: map[*kind]bool{}, now: epoch,
+		waited: map[types.UID]time.Time{}, orphaned: map[types.UID]*object{}, forgotten: map[types.UID]bool{}, orphaning: map[types.UID]bool{},
 		tell: func(*object, bool) {},
 	}
 	for _, k := range allKinds {
@@ -91,9 +121,33 @@ func newServer() *server {
 	return s
 }
 
+// put stores an object. One that is being deleted and that nothing holds any more
+// ends with that.
 func (s *server) put(o object) {
+	old := s.objects[o.uid]
+	if o.deleting && !o.bound() {
+		s.remove(&o)
+		return
+	}
 	s.writes++
 	o.version++
+	if old != nil && old.waits() && !o.waits() {
+		s.waited[o.uid] = s.now
+	}
+	if o.waits() && s.orphaned[o.uid] != nil {
+		s.forgotten[o.uid] = true
+	}
+	if o.deleting && o.orphan {
+		s.orphaning[o.uid] = true
+	}
+	named := map[graph.Reference]moment{}
+	for _, r := range o.refs {
+		named[r] = moment{s.now, s.writes}
+		if old != nil && slices.Contains(old.refs, r) {
+			named[r] = old.named[r]
+		}
+	}
+	o.named = named
 	s.objects[o.uid] = &o
 	s.names[nameKey{o.storage, o.namespace, o.name}] = o.uid
 	s.tell(&o, false)
@@ -129,16 +183,36 @@ func (s *server) current(k *kind, rec *graph.Record) (*object, outcome) {
 	return o, out
 }
 
-// end deletes an object, or marks it if something holds it.
-func (s *server) end(o *object) {
-	switch {
-	case !o.held:
-		s.remove(o)
-	case !o.deleting:
-		marked := *o
-		marked.deleting = true
+// policy is how an object is to be deleted; the zero value leaves it to the
+// finalizers that it has.
+type policy = metav1.DeletionPropagation
+
+const (
+	background = metav1.DeletePropagationBackground
+	foreground = metav1.DeletePropagationForeground
+	orphan     = metav1.DeletePropagationOrphan
+)
+
+// end deletes an object, or marks it if something holds it then. A policy sets the
+// collector's finalizers, also on an object that is being deleted already.
+func (s *server) end(o *object, p policy) {
+	marked := *o
+	marked.deleting = true
+	if p != "" {
+		marked.foreground, marked.orphan = p == foreground, p == orphan
+	} else if o.orphan {
+		marked.foreground = false
+	}
+	if !o.deleting || marked.foreground != o.foreground || marked.orphan != o.orphan {
 		s.put(marked)
 	}
+}
+
+// drop removes references from an object.
+func (s *server) drop(o *object, drop []graph.Reference) {
+	kept := *o
+	kept.refs = slices.DeleteFunc(slices.Clone(o.refs), func(r graph.Reference) bool { return slices.Contains(drop, r) })
+	s.put(kept)
 }
 
 // setServed makes a kind appear or disappear. Its objects stay in the store, as

@@ -2,6 +2,7 @@ package decide
 
 import (
 	"reflect"
+	"slices"
 	"testing"
 	"time"
 
@@ -15,6 +16,8 @@ var (
 	now        = time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
 	namespaced = &graph.Resource{Name: "things", Kind: "Thing", Versions: []string{"v1"}, Namespaced: true, Monitored: true}
 	global     = &graph.Resource{Name: "globals", Kind: "Global", Versions: []string{"v1"}, Monitored: true}
+	unwatched  = &graph.Resource{Name: "secrets", Kind: "Secret", Versions: []string{"v1"}, Namespaced: true}
+	waiter     = &graph.Record{Namespace: "n", Name: "o", UID: "o", Deleting: true, Foreground: true}
 	somebody   = &graph.Record{Namespace: "n", Name: "o", UID: "o"}
 	gone       = graph.Fact{State: graph.Gone}
 	absent     = graph.Fact{State: graph.Absent}
@@ -22,6 +25,11 @@ var (
 
 func present(ago time.Duration) graph.Fact {
 	return graph.Fact{State: graph.Present, Seen: now.Add(-ago)}
+}
+
+// waits is a live read that found the owner in foreground deletion.
+func waits(ago time.Duration) graph.Fact {
+	return graph.Fact{State: graph.Present, Seen: now.Add(-ago), Waiting: true}
 }
 
 // Owners as the graph would describe them; the reference's UID tells them apart.
@@ -56,8 +64,24 @@ func TestJudge(t *testing.T) {
 		{"absent", "n", ow{Resource: namespaced, KindServed: true, Fact: absent}, Dangling},
 		{"absent, cluster-scoped", "", ow{Resource: global, KindServed: true, Fact: absent}, Dangling},
 		{"seen just now", "n", ow{Resource: namespaced, KindServed: true, Fact: present(0)}, Solid},
-		{"seen a moment short of too long ago", "n", ow{Resource: namespaced, KindServed: true, Fact: present(RecheckAfter - 1)}, Solid},
-		{"seen too long ago", "n", ow{Resource: namespaced, KindServed: true, Fact: present(RecheckAfter)}, Unverified},
+		{"seen a moment short of too long ago", "n", ow{Resource: unwatched, KindServed: true, Fact: present(RecheckAfter - 1)}, Solid},
+		{"seen too long ago", "n", ow{Resource: unwatched, KindServed: true, Fact: present(RecheckAfter)}, Unverified},
+		{"monitored, seen a moment short of too long ago", "n", ow{Resource: namespaced, KindServed: true, Fact: present(RecheckMonitored - 1)}, Solid},
+		{"monitored, seen too long ago", "n", ow{Resource: namespaced, KindServed: true, Fact: present(RecheckMonitored)}, Unverified},
+		{"waits, as a monitor shows it", "n", ow{Resource: namespaced, KindServed: true, Observed: waiter}, Unverified},
+		{"waits, read just now", "n", ow{Resource: namespaced, KindServed: true, Observed: waiter, Fact: waits(0)}, Waiting},
+		{"waits, read a moment short of too long ago", "n", ow{Resource: namespaced, KindServed: true, Observed: waiter, Fact: waits(WaitingFor - 1)}, Waiting},
+		{"waits, read too long ago", "n", ow{Resource: namespaced, KindServed: true, Observed: waiter, Fact: waits(WaitingFor)}, Unverified},
+		{"waits, and no monitor shows it", "n", ow{Resource: unwatched, KindServed: true, Fact: waits(0)}, Waiting},
+		{"the same, too long ago", "n", ow{Resource: unwatched, KindServed: true, Fact: waits(WaitingFor)}, Unverified},
+		{"shown as waiting, read as not", "n", ow{Resource: namespaced, KindServed: true, Observed: waiter, Fact: present(0)}, Solid},
+		{"the same, too long ago", "n", ow{Resource: namespaced, KindServed: true, Observed: waiter, Fact: present(WaitingFor)}, Unverified},
+		{"not shown as waiting yet, read as such", "n", ow{Resource: namespaced, KindServed: true, Observed: somebody, Fact: waits(0)}, Waiting},
+		{"the same, too long ago", "n", ow{Resource: namespaced, KindServed: true, Observed: somebody, Fact: waits(WaitingFor)}, Solid},
+		{"waits for something to be orphaned", "n", ow{Resource: namespaced, KindServed: true, Observed: &graph.Record{Deleting: true, Orphan: true}}, Solid},
+		{"orphaned", "n", ow{Resource: namespaced, KindServed: true, Fact: gone, Orphaned: true}, Orphaned},
+		{"orphaned, nothing known", "n", ow{Resource: namespaced, KindServed: true, Orphaned: true}, Orphaned},
+		{"orphaned, kind unknown", "n", ow{Orphaned: true}, Orphaned},
 		{"seen later than now: the clock was set back", "n", ow{Resource: namespaced, KindServed: true, Fact: present(-time.Hour)}, Solid},
 
 		{"kind unknown", "n", ow{}, Unknown},
@@ -74,6 +98,7 @@ func TestJudge(t *testing.T) {
 		{"namespaced owner of a cluster-scoped object", "", ow{Resource: namespaced, KindServed: true}, Invalid},
 		{"the same, gone", "", ow{Resource: namespaced, KindServed: true, Fact: gone}, Invalid},
 		{"the same, absent", "", ow{Resource: namespaced, KindServed: true, Fact: absent}, Invalid},
+		{"the same, waiting", "", ow{Resource: namespaced, KindServed: true, Fact: waits(0)}, Invalid},
 		{"the same, seen", "", ow{Resource: namespaced, KindServed: true, Fact: present(0)}, Invalid},
 		{"the same, kind unknown", "", ow{}, Unknown},
 	} {
@@ -89,8 +114,11 @@ func TestDecide(t *testing.T) {
 	dangling2 := owner("dangling2", func(o *graph.OwnerView) { o.Fact = absent })
 	unverified := owner("unverified", nil)
 	unverified2 := owner("unverified2", func(o *graph.OwnerView) { o.Fact = present(2 * RecheckAfter) })
-	seen := owner("seen", func(o *graph.OwnerView) { o.Fact = present(time.Minute) })
-	seenEarlier := owner("seen-earlier", func(o *graph.OwnerView) { o.Fact = present(2 * time.Minute) })
+	seen := owner("seen", func(o *graph.OwnerView) { o.Resource, o.Fact = unwatched, present(time.Minute) })
+	seenEarlier := owner("seen-earlier", func(o *graph.OwnerView) { o.Resource, o.Fact = unwatched, present(2*time.Minute) })
+	waiting := owner("waiting", func(o *graph.OwnerView) { o.Observed, o.Fact = waiter, waits(0) })
+	askWaiting := owner("ask-waiting", func(o *graph.OwnerView) { o.Observed = waiter })
+	orphaned := owner("orphaned", func(o *graph.OwnerView) { o.Fact, o.Orphaned = gone, true })
 	unknown := owner("unknown", func(o *graph.OwnerView) { o.Resource, o.KindServed = nil, false })
 	version := owner("version", func(o *graph.OwnerView) { o.Resource, o.Fact = nil, gone })
 	left := owner("left", func(o *graph.OwnerView) { o.Resource, o.KindServed, o.Fact = nil, false, gone })
@@ -104,8 +132,10 @@ func TestDecide(t *testing.T) {
 		}
 		return d
 	}
+	free := func(o ...graph.OwnerView) Decision { d := drop(o...); d.Reason = OwnerOrphaned; return d }
 	again := func(d Decision, o graph.OwnerView) Decision { d.Again = o.Fact.Seen.Add(RecheckAfter); return d }
 	remove := Decision{Action: Delete, Reason: OwnersDangling, Policy: metav1.DeletePropagationBackground}
+	removeWaiting := Decision{Action: Delete, Reason: OwnerWaiting, Policy: metav1.DeletePropagationBackground}
 	keep := func(r Reason) Decision { return Decision{Reason: r} }
 
 	for _, c := range []struct {
@@ -134,6 +164,18 @@ func TestDecide(t *testing.T) {
 		{"seen live", owners{seen}, again(keep(OwnerSolid), seen)},
 		{"the earliest look decides", owners{seen, seenEarlier, solid}, again(keep(OwnerSolid), seenEarlier)},
 		{"seen live beside dangling", owners{seen, dangling}, again(drop(dangling), seen)},
+		{"waiting", owners{waiting}, removeWaiting},
+		{"waiting beside dangling", owners{dangling, waiting}, removeWaiting},
+		{"waiting, to be asked", owners{askWaiting}, verify(askWaiting)},
+		{"waiting, to be asked, beside solid", owners{solid, askWaiting}, verify(askWaiting)},
+		{"waiting beside solid", owners{solid, waiting}, drop(waiting)},
+		{"waiting and dangling beside solid", owners{waiting, solid, dangling}, drop(waiting, dangling)},
+		{"waiting beside unknown", owners{waiting, unknown}, keep(OwnerUnknown)},
+		{"orphaned", owners{orphaned}, free(orphaned)},
+		{"orphaned beside dangling", owners{dangling, orphaned}, free(orphaned)},
+		{"orphaned beside waiting", owners{orphaned, waiting}, free(orphaned)},
+		{"orphaned beside solid and dangling", owners{dangling, orphaned, solid}, free(orphaned)},
+		{"orphaned beside unknown", owners{orphaned, unknown}, free(orphaned)},
 		{"a version unknown beside seen", owners{version, seen}, again(keep(OwnerSolid), seen)},
 	} {
 		v := graph.View{Record: &graph.Record{Namespace: "n", Name: "d", UID: "d"}, Owners: c.owners}
@@ -141,13 +183,54 @@ func TestDecide(t *testing.T) {
 			t.Errorf("%s:\n got %+v\nwant %+v", c.name, got, c.want)
 		}
 		// Whatever its owners, an object that somebody has deleted is left to itself.
-		v.Record = &graph.Record{Namespace: "n", Name: "d", UID: "d", Deleting: true}
-		want := keep(BeingDeleted)
-		if len(c.owners) == 0 {
-			want = keep(NoReferences)
+		for _, r := range []graph.Record{
+			{Deleting: true},
+			{Deleting: true, Foreground: true},
+			{Deleting: true, Orphan: true},
+		} {
+			v.Record = &r
+			want := keep(BeingDeleted)
+			switch {
+			case r.Orphan:
+				want = Decision{Action: Orphan, Reason: Orphaning}
+			case r.Foreground:
+				want = Decision{Reason: Settling, Again: now.Add(SyncAgain)}
+			}
+			if got := Decide(&v, now); !reflect.DeepEqual(got, want) {
+				t.Errorf("%s, %+v:\n got %+v\nwant %+v", c.name, r, got, want)
+			}
 		}
-		if got := Decide(&v, now); !reflect.DeepEqual(got, want) {
-			t.Errorf("%s, being deleted:\n got %+v\nwant %+v", c.name, got, want)
+		// What no monitor shows is read before anything else, whatever it is.
+		for _, r := range []graph.Record{{}, {Deleting: true}, {Deleting: true, Foreground: true}, {Deleting: true, Orphan: true}} {
+			v.Record, v.Unsure = &r, true
+			if got, want := Decide(&v, now), (Decision{Action: Confirm, Reason: Unsure}); !reflect.DeepEqual(got, want) {
+				t.Errorf("%s, unsure:\n got %+v\nwant %+v", c.name, got, want)
+			}
+		}
+	}
+}
+
+func TestRelease(t *testing.T) {
+	blocker := &graph.Dependent{Record: somebody}
+	wait := func(r Reason, until time.Time) Decision { return Decision{Reason: r, Again: until} }
+	for _, c := range []struct {
+		name string
+		view graph.View
+		want Decision
+	}{
+		{"blocked", graph.View{Blocker: blocker, Synced: true, WaitingSince: now.Add(-time.Hour)}, wait(WaitsForDependent, time.Time{})},
+		{"blocked, not synced", graph.View{Blocker: blocker}, wait(WaitsForDependent, time.Time{})},
+		{"not synced", graph.View{WaitingSince: now.Add(-time.Hour)}, wait(Settling, now.Add(SyncAgain))},
+		{"nobody knows since when", graph.View{Synced: true}, wait(Settling, now.Add(SyncAgain))},
+		{"just begun", graph.View{Synced: true, WaitingSince: now}, wait(Settling, now.Add(SettleFor))},
+		{"nearly settled", graph.View{Synced: true, WaitingSince: now.Add(1 - SettleFor)}, wait(Settling, now.Add(1))},
+		{"settled", graph.View{Synced: true, WaitingSince: now.Add(-SettleFor)}, Decision{Action: Release, Reason: NothingBlocks}},
+		{"with dependents that do not block", graph.View{Synced: true, HasDependents: true, WaitingSince: now.Add(-time.Hour)}, Decision{Action: Release, Reason: NothingBlocks}},
+		{"without an owner of its own", graph.View{Synced: true, WaitingSince: now.Add(-time.Hour), Owners: []graph.OwnerView{owner("o", nil)}}, Decision{Action: Release, Reason: NothingBlocks}},
+	} {
+		c.view.Record = waiter
+		if got := Decide(&c.view, now); !reflect.DeepEqual(got, c.want) {
+			t.Errorf("%s:\n got %+v\nwant %+v", c.name, got, c.want)
 		}
 	}
 }
@@ -199,24 +282,41 @@ func TestDeleteHonoursAFinalizerThatIsThere(t *testing.T) {
 		if d := Decide(&v, now); d.Action != Delete || d.Policy != c.want {
 			t.Errorf("foreground %v, orphan %v: %s %s", c.foreground, c.orphan, d.Action, d.Policy)
 		}
+		v.HasDependents = true
+		if d := Decide(&v, now); d.Action != Delete || d.Policy != c.want {
+			t.Errorf("foreground %v, orphan %v, with dependents: %s %s", c.foreground, c.orphan, d.Action, d.Policy)
+		}
+		// A waiting owner has its dependents' dependents wait too, and keeps the rest.
+		v.Owners = []graph.OwnerView{owner("waiting", func(o *graph.OwnerView) { o.Observed, o.Fact = waiter, waits(0) }), dangling}
+		if d := Decide(&v, now); d.Action != Delete || d.Policy != metav1.DeletePropagationForeground {
+			t.Errorf("foreground %v, orphan %v, with dependents, of a waiting owner: %s %s", c.foreground, c.orphan, d.Action, d.Policy)
+		}
+		v.HasDependents = false
+		if d := Decide(&v, now); d.Action != Delete || d.Policy != c.want {
+			t.Errorf("foreground %v, orphan %v, of a waiting owner: %s %s", c.foreground, c.orphan, d.Action, d.Policy)
+		}
 	}
 }
 
 func TestWordsAreDistinct(t *testing.T) {
-	seen := map[string]bool{}
-	add := func(word string) {
-		if word == "" || seen[word] {
-			t.Errorf("%q is empty or taken", word)
+	distinct := func(what string, words ...string) {
+		for i, w := range words {
+			if w == "" || slices.Contains(words[:i], w) {
+				t.Errorf("%s: %q is empty or taken", what, w)
+			}
 		}
-		seen[word] = true
 	}
+	var states, actions, reasons []string
 	for s := Unverified; s <= Invalid; s++ {
-		add(s.String())
+		states = append(states, s.String())
 	}
-	for a := Nothing; a <= Drop; a++ {
-		add(a.String())
+	for a := Nothing; a <= Release; a++ {
+		actions = append(actions, a.String())
 	}
 	for _, r := range Reasons() {
-		add(string(r))
+		reasons = append(reasons, string(r))
 	}
+	distinct("states", states...)
+	distinct("actions", actions...)
+	distinct("reasons", reasons...)
 }

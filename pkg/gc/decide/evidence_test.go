@@ -28,7 +28,7 @@ func TestDeleteNeedsEvidenceAtItsOwnCoordinates(t *testing.T) {
 		steps = 30_000
 	}
 	r := rand.New(rand.NewPCG(5, 6))
-	deletes, drops := 0, 0
+	deletes, drops, waited := 0, 0, 0
 	for done := 0; done < steps; {
 		w := newEvidenceWorld(r)
 		for range 40 {
@@ -47,6 +47,9 @@ func TestDeleteNeedsEvidenceAtItsOwnCoordinates(t *testing.T) {
 				} else if d.Action == Drop {
 					drops++
 				}
+				if d.Reason == OwnerWaiting {
+					waited++
+				}
 				for _, ref := range refs {
 					if err := w.proved(ref, v.Record.Namespace); err != nil {
 						t.Fatalf("%s %v: %v\nafter:\n%s", d.Action, k, err, w.log)
@@ -55,8 +58,8 @@ func TestDeleteNeedsEvidenceAtItsOwnCoordinates(t *testing.T) {
 			}
 		}
 	}
-	if deletes < steps/100 || drops < steps/1000 {
-		t.Errorf("%d deletes and %d drops in %d steps: the search is blind there", deletes, drops, steps)
+	if deletes < steps/100 || drops < steps/1000 || waited < steps/1000 {
+		t.Errorf("%d deletes, %d of them for waiting owners, and %d drops in %d steps: the search is blind there", deletes, waited, drops, steps)
 	}
 }
 
@@ -67,11 +70,14 @@ type evidenceWorld struct {
 	served  bool // both kinds are; otherwise neither
 	objects map[graph.Key]*graph.Record
 	proofs  map[evidence]bool
-	log     string
+	// waits holds what a live read has just found in foreground deletion, and nothing
+	// has contradicted since.
+	waits map[evidence]bool
+	log   string
 }
 
 func newEvidenceWorld(r *rand.Rand) *evidenceWorld {
-	w := &evidenceWorld{r: r, g: graph.New(), served: true, objects: map[graph.Key]*graph.Record{}, proofs: map[evidence]bool{}}
+	w := &evidenceWorld{r: r, g: graph.New(), served: true, objects: map[graph.Key]*graph.Record{}, proofs: map[evidence]bool{}, waits: map[evidence]bool{}}
 	w.g.SetCatalog(graph.NewCatalog([]*graph.Resource{namespaced, global}))
 	for _, res := range []*graph.Resource{namespaced, global} {
 		w.g.AddResource(res.GroupResource(), res.GroupKind())
@@ -114,26 +120,34 @@ func (w *evidenceWorld) step() {
 				Name: pick(w, string(uid), string(uid), "a"), UID: uid,
 			})
 		}
+		rec.Deleting, rec.Foreground = w.r.IntN(3) == 0, w.r.IntN(2) == 0
 		note("show")
 		w.g.Upsert(gr, rec)
 		w.objects[k] = rec
+		delete(w.waits, evidence{rec.UID, place}) // the monitor is newer
 	case 4, 5, 6:
 		note("end")
 		w.g.Deleted(gr, rec)
+		delete(w.waits, evidence{rec.UID, place})
 		delete(w.objects, k)
 		w.proofs[evidence{rec.UID, place}] = true
 	case 7, 8:
 		note("vanish")
 		w.g.Vanished(gr, rec.UID)
-		delete(w.objects, k)
+		if _, kept := w.g.View(k); !kept {
+			delete(w.objects, k)
+		}
 	case 9, 10:
 		rec.Name = pick(w, "a", rec.Name)
 		place.Name = rec.Name
-		fact := pick(w, absent, present(time.Minute), present(2*RecheckAfter))
+		fact := pick(w, absent, present(time.Second), present(2*RecheckAfter), waits(0), waits(2*time.Second))
 		note(fmt.Sprintf("learn %d of", fact.State))
 		w.g.Learn(rec.UID, place, fact)
-		if fact == absent {
-			w.proofs[evidence{rec.UID, place}] = true
+		switch e := (evidence{rec.UID, place}); {
+		case fact == absent:
+			w.proofs[e] = true
+		case fact == waits(0):
+			w.waits[e] = true
 		}
 	case 11:
 		w.served = !w.served
@@ -158,6 +172,9 @@ func (w *evidenceWorld) proved(ref graph.Reference, namespace string) error {
 		return fmt.Errorf("%+v: the reference is invalid", ref)
 	case ref.Kind == "Global":
 		at.Namespace = ""
+	}
+	if w.waits[evidence{ref.UID, at}] && (ref.Kind != "Thing" || namespace != "") && w.served {
+		return nil
 	}
 	if !w.proofs[evidence{ref.UID, at}] {
 		return fmt.Errorf("%+v: nothing was ever proved at %+v", ref, at)

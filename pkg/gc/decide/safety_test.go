@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/reap-dev/reap/pkg/gc/graph"
@@ -29,45 +30,91 @@ func mayDangle(o *graph.OwnerView, namespace string) bool {
 	return namespace != "" || !o.Resource.Namespaced
 }
 
+// mayWait is true if a reference may count as naming somebody who waits for his
+// dependents: only a live read can say so, and not for long.
+func mayWait(o *graph.OwnerView, namespace string, now time.Time) bool {
+	return o.Resource != nil && (namespace != "" || !o.Resource.Namespaced) &&
+		o.Fact.State == graph.Present && o.Fact.Waiting && now.Sub(o.Fact.Seen) < WaitingFor
+}
+
 // mayBeSolid is true if a reference may count as naming somebody.
 func mayBeSolid(o *graph.OwnerView, namespace string, now time.Time) bool {
 	if o.Resource == nil || namespace == "" && o.Resource.Namespaced {
 		return false
 	}
-	return o.Observed != nil || o.Fact.State == graph.Present && now.Sub(o.Fact.Seen) < RecheckAfter
+	shown := o.Observed != nil && !(o.Observed.Deleting && o.Observed.Foreground)
+	limit := time.Second // what a monitor shows is newer, sooner or later
+	if o.Observed == nil && o.Resource.Monitored {
+		limit = time.Minute
+	} else if o.Observed == nil {
+		limit = 15 * time.Minute
+	}
+	read := o.Fact.State == graph.Present && !o.Fact.Waiting && now.Sub(o.Fact.Seen) < limit
+	return (shown || read) && !mayWait(o, namespace, now)
 }
 
 // checkDecision returns what is wrong with a decision, or nil.
 func checkDecision(v *graph.View, now time.Time, d Decision) error {
-	dangling, solid := map[graph.Reference]bool{}, 0
+	dangling, orphaned, solid, waiting := map[graph.Reference]bool{}, map[graph.Reference]bool{}, 0, 0
 	for i := range v.Owners {
 		o := &v.Owners[i]
-		if mayDangle(o, v.Record.Namespace) {
+		switch {
+		case o.Orphaned:
+			orphaned[o.Reference] = true
+		case mayWait(o, v.Record.Namespace, now):
+			waiting++
 			dangling[o.Reference] = true
-		}
-		if mayBeSolid(o, v.Record.Namespace, now) {
+		case mayDangle(o, v.Record.Namespace):
+			dangling[o.Reference] = true
+		case mayBeSolid(o, v.Record.Namespace, now):
 			solid++
 		}
 	}
-	if d.Action != Nothing && (v.Record.Deleting || len(v.Owners) == 0) {
+	r := v.Record
+	if (d.Action == Confirm) != v.Unsure {
+		return fmt.Errorf("acts on what may not be there, or reads what is")
+	}
+	if v.Unsure {
+		return nil
+	}
+	if (d.Action == Delete || d.Action == Drop || d.Action == Verify) && (r.Deleting || len(v.Owners) == 0) {
 		return fmt.Errorf("acts on an object that is being deleted or has no owners")
+	}
+	if (d.Action == Orphan) != (r.Deleting && r.Orphan) {
+		return fmt.Errorf("orphans, or does not")
+	}
+	settled := v.Synced && !v.WaitingSince.IsZero() && now.Sub(v.WaitingSince) >= 250*time.Millisecond
+	if (d.Action == Release) != (r.Deleting && r.Foreground && !r.Orphan && v.Blocker == nil && settled) {
+		return fmt.Errorf("ends a foreground deletion, or does not")
+	}
+	if d.Action == Nothing && r.Deleting && r.Foreground && v.Blocker == nil && d.Again.IsZero() {
+		return fmt.Errorf("forgets an object in foreground deletion that nothing blocks")
 	}
 	switch d.Action {
 	case Delete:
 		for i := range v.Owners {
-			if !mayDangle(&v.Owners[i], v.Record.Namespace) {
-				return fmt.Errorf("deletes though owner %d is not proved absent", i)
+			if !dangling[v.Owners[i].Reference] {
+				return fmt.Errorf("deletes though owner %d is neither proved absent nor read as waiting", i)
 			}
+		}
+		if waiting > 0 && v.HasDependents && d.Policy != metav1.DeletePropagationForeground {
+			return fmt.Errorf("lets a waiting owner go before the dependents of its dependents")
+		}
+		if (waiting > 0) != (d.Reason == OwnerWaiting) {
+			return fmt.Errorf("gives the wrong reason")
 		}
 		if d.Policy == "" || !d.Again.IsZero() {
 			return fmt.Errorf("deletes without a policy, or means to come back")
 		}
 	case Drop:
-		if solid == 0 {
+		if solid == 0 && len(orphaned) == 0 {
 			return fmt.Errorf("drops the object's last owners")
 		}
 		if len(d.Drop) == 0 {
 			return fmt.Errorf("drops nothing")
+		}
+		if len(orphaned) > 0 {
+			dangling = orphaned // the rest is decided about on what is left
 		}
 		for _, r := range d.Drop {
 			if !dangling[r] {
@@ -88,13 +135,16 @@ func checkDecision(v *graph.View, now time.Time, d Decision) error {
 			if o.Resource == nil || o.Resource.Namespaced && o.At.Namespace == "" {
 				return fmt.Errorf("wants to read %+v, which has no place", o)
 			}
-			if o.Observed != nil || o.Fact.Proved() {
+			if o.Observed != nil && !o.Observed.WaitingForDependents() || o.Observed == nil && o.Fact.Proved() || o.Orphaned {
 				return fmt.Errorf("wants to read %+v, which is known", o)
 			}
 		}
 	case Nothing:
 		// Garbage must not stay either, nor an answer be awaited that nobody asks for.
 		if !v.Record.Deleting && len(v.Owners) > 0 {
+			if len(orphaned) > 0 {
+				return fmt.Errorf("keeps references to an owner that was orphaned")
+			}
 			if solid == 0 && len(dangling) > 0 && !slices.ContainsFunc(v.Owners, func(o graph.OwnerView) bool { return !dangling[o.Reference] }) {
 				return fmt.Errorf("keeps an object though every owner is proved absent")
 			}
@@ -124,6 +174,16 @@ func buildView(next func() byte) *graph.View {
 		v.Record.Namespace = "n"
 	}
 	v.Record.Deleting, v.Record.Foreground, v.Record.Orphan = b&0x1c == 0x1c, b&0x20 > 0, b&0x40 > 0
+	w := next()
+	v.Unsure, v.HasDependents, v.Synced = w&7 == 7, w&8 > 0, w&0x30 > 0
+	if v.Record.Deleting && v.Record.Foreground {
+		if w&0xc0 == 0xc0 {
+			v.Blocker = &graph.Dependent{Record: somebody}
+		}
+		if w = next(); w&7 != 0 {
+			v.WaitingSince = now.Add(SettleFor * time.Duration(int(w)-200) / 50)
+		}
+	}
 	for range next() % 5 {
 		kind, state, when := next(), next(), next()
 		uid := fmt.Sprint(next() % 6)
@@ -133,7 +193,8 @@ func buildView(next func() byte) *graph.View {
 			Fact:      graph.Fact{State: graph.FactState(state % 4)},
 		}
 		if o.Fact.State == graph.Present {
-			o.Fact.Seen = now.Add(RecheckAfter * time.Duration(int(when)-128) / 64)
+			o.Fact.Seen = now.Add([]time.Duration{RecheckAfter, RecheckMonitored, WaitingFor, WaitingFor}[kind>>4%4] * time.Duration(int(when)-192) / 48)
+			o.Fact.Waiting = state&4 > 0
 		}
 		switch kind % 8 {
 		case 0: // kind unknown
@@ -143,10 +204,20 @@ func buildView(next func() byte) *graph.View {
 			o.KindServed, o.Resource, o.At.Namespace = true, global, ""
 		default:
 			o.KindServed, o.Resource = true, namespaced
+			if kind&8 > 0 {
+				o.Resource = unwatched
+			}
 		}
 		if o.Resource != nil && state&0x30 == 0x30 {
 			o.Observed = somebody
+			if state&0x40 > 0 {
+				o.Observed = waiter
+			}
+			if o.Fact.Proved() {
+				o.Fact = graph.Fact{} // what is shown is not proved absent
+			}
 		}
+		o.Orphaned = o.Observed == nil && state&0x88 == 0x88
 		v.Owners = append(v.Owners, o)
 	}
 	// One reference has one judgement, however often it is listed.
@@ -180,8 +251,8 @@ func TestSafetyByTheMillion(t *testing.T) {
 			t.Fatalf("view %d: the decision %v\n%+v\nabout %+v\n%+v", i, err, d, *v.Record, v.Owners)
 		}
 	}
-	for a := Nothing; a <= Drop; a++ {
-		if actions[a] < n/100 {
+	for a := Nothing; a <= Release; a++ {
+		if actions[a] < n/200 {
 			t.Errorf("%s came up %d times in %d views: the search is blind there", a, actions[a], n)
 		}
 	}

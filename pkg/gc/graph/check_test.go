@@ -53,6 +53,9 @@ func TestCheckFindsCorruption(t *testing.T) {
 			g.tables[mirrors.GroupResource()].nodes++
 			g.named["o"].facts = map[Coordinates]Fact{at(mirrors, "n", "o"): {State: Gone}}
 		}},
+		{"waits and is not noted", "waits for dependents", func(g *Graph) { g.nodes["o"].rec = waiting(object("n", "o")) }},
+		{"noted and does not wait", "waits for dependents", func(g *Graph) { g.waiting[g.nodes["o"]] = epoch }},
+		{"noted and not there", "not observed", func(g *Graph) { g.waiting[&node{rec: waiting(object("n", "o")), table: g.nodes["o"].table}] = epoch }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			g := newGraph(t)

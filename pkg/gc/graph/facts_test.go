@@ -16,9 +16,14 @@ func TestDeletedProvesAndVanishedDoesNot(t *testing.T) {
 	g.vanish(widgets, "p")
 	g.end(widgets, object("n", "q")) // never shown: the event proves it all the same
 	for i, want := range []FactState{Gone, Unproved, Gone} {
-		if o := g.owners(things, "d")[i]; o.Observed != nil || o.Fact.State != want {
+		if o := g.owners(things, "d")[i]; (o.Observed != nil) != (i == 1) || o.Fact.State != want {
 			t.Errorf("owner %s: %+v", o.Reference.UID, o)
 		}
+	}
+	// A live read has told what became of it.
+	g.end(widgets, object("n", "p"))
+	if o := g.owners(things, "d")[1]; o.Observed != nil || o.Fact.State != Gone {
+		t.Errorf("after a live read: %+v", o)
 	}
 }
 
@@ -41,10 +46,20 @@ func TestLearn(t *testing.T) {
 		g.show(widgets, object("n", "o"))
 		g.show(things, object("n", "d", to(widgets, "o")))
 		g.learn("o", here, Fact{State: Absent})
-		g.learn("o", here, present)
 		g.vanish(widgets, "o")
+		g.learn("o", here, Fact{State: Absent}) // it still counts as shown
 		if f := g.owners(things, "d")[0].Fact; f != (Fact{}) {
 			t.Errorf("it was kept: %+v", f)
+		}
+		// That it is there, and waits, is not against what the monitor shows.
+		waits := Fact{State: Present, Seen: epoch, Waiting: true}
+		g.learn("o", here, waits)
+		if f := g.owners(things, "d")[0].Fact; f != waits {
+			t.Errorf("it was not kept: %+v", f)
+		}
+		g.show(widgets, object("n", "o"))
+		if f := g.owners(things, "d")[0].Fact; f != (Fact{}) {
+			t.Errorf("a monitor has shown it since: %+v", f)
 		}
 	})
 	t.Run("a monitor shows the object elsewhere", func(t *testing.T) {
@@ -97,7 +112,7 @@ func TestAppearanceOverrulesWhatWasProvedThere(t *testing.T) {
 			t.Errorf("%+v: shown as %+v", f, o)
 		}
 		g.vanish(widgets, "o")
-		if o := g.owners(things, "d")[0]; o.Observed != nil || o.Fact != (Fact{}) {
+		if o := g.owners(things, "d")[0]; o.Observed == nil || o.Fact != (Fact{}) {
 			t.Errorf("%+v: then vanished: %+v", f, o)
 		}
 	}
@@ -119,7 +134,7 @@ func TestFactsLiveWithTheReferences(t *testing.T) {
 	}
 	t.Run("kept by an update that still names it", func(t *testing.T) {
 		g := start(t)
-		g.vanish(things, "e")
+		g.end(things, object("n", "e"))
 		other := to(widgets, "o")
 		other.Name = "renamed"
 		g.show(things, object("n", "d", to(widgets, "x"), other))
@@ -139,8 +154,14 @@ func TestFactsLiveWithTheReferences(t *testing.T) {
 		"references dropped": func(g *checked, uid types.UID) { g.show(things, object("n", uid)) },
 		"references moved":   func(g *checked, uid types.UID) { g.show(things, object("n", uid, to(widgets, "p"))) },
 		"deleted":            func(g *checked, uid types.UID) { g.end(things, object("n", uid)) },
-		"vanished":           func(g *checked, uid types.UID) { g.vanish(things, uid) },
-		"resource removed":   func(g *checked, _ types.UID) { g.drop(things) },
+		"vanished for good": func(g *checked, uid types.UID) {
+			g.vanish(things, uid)
+			if !gone(g) {
+				g.t.Error("lost before anything is known of the dependent")
+			}
+			g.end(things, object("n", uid))
+		},
+		"resource removed": func(g *checked, _ types.UID) { g.drop(things) },
 	} {
 		t.Run("lost when all have "+name, func(t *testing.T) {
 			g := start(t)

@@ -89,6 +89,7 @@ type history struct {
 	naive *naive
 	log   []string
 	last  string // what the last step returned differently; empty if nothing
+	wrong string // the same, for what is not keys
 }
 
 func newHistory(b []byte) *history {
@@ -141,7 +142,7 @@ func (h *history) reference() Reference {
 	default:
 		ref.APIVersion, ref.Kind, ref.Name = choose(h, fuzzVersions), choose(h, fuzzKinds), choose(h, fuzzNames)
 	}
-	if h.next(8) == 0 {
+	if h.next(3) == 0 {
 		ref.BlockOwnerDeletion = True
 	}
 	return ref
@@ -150,10 +151,11 @@ func (h *history) reference() Reference {
 // step applies one operation to both and notes if they return different keys.
 func (h *history) step() {
 	var got, want []Key
+	h.wrong = ""
 	note := func(format string, args ...any) { h.log = append(h.log, fmt.Sprintf(format, args...)) }
 	r := universe[h.next(len(universe))]
 	gr := r.GroupResource()
-	switch op := h.next(16); op {
+	switch op := h.next(20); op {
 	case 0, 1, 2, 3, 4, 5:
 		rec := h.record()
 		note("upsert %s %+v", r.Name, *rec)
@@ -169,7 +171,8 @@ func (h *history) step() {
 	case 11, 12, 13:
 		uid := choose(h, fuzzUIDs)
 		at := Coordinates{Group: r.Group, Kind: r.Kind, Namespace: choose(h, fuzzNamespaces), Name: choose(h, fuzzNames)}
-		fact := []Fact{{State: Absent}, {State: Present, Seen: epoch.Add(time.Duration(h.next(3)))}}[h.next(2)]
+		seen := epoch.Add(time.Duration(h.next(3)))
+		fact := []Fact{{State: Absent}, {State: Present, Seen: seen}, {State: Present, Seen: seen, Waiting: true}}[h.next(3)]
 		note("learn %s %+v %+v", uid, at, fact)
 		h.graph.Learn(uid, at, fact)
 		h.naive.learn(uid, at, fact)
@@ -177,6 +180,25 @@ func (h *history) step() {
 		c := choose(h, fuzzCatalogs)
 		note("catalog of %d", len(c))
 		got, want = h.graph.SetCatalog(NewCatalog(c)), h.naive.setCatalog(c)
+	case 16:
+		rec := h.record()
+		note("confirm %s %+v", r.Name, *rec)
+		got, want = h.graph.Confirm(key(r, rec.UID), rec), h.naive.confirm(key(r, rec.UID), rec)
+	case 17:
+		uid := choose(h, fuzzUIDs)
+		now := epoch.Add(time.Duration(h.next(3)))
+		note("waiting since %s %s %v", r.Name, uid, now)
+		if got, want := h.graph.WaitingSince(key(r, uid), now), h.naive.waitingSince(key(r, uid), now); got != want {
+			h.wrong = fmt.Sprintf("waits since: the graph says %v, the model %v", got, want)
+		}
+	case 18, 19:
+		var shown []types.UID
+		for range h.next(4) {
+			shown = append(shown, choose(h, fuzzUIDs))
+		}
+		note("shown of %s: %v", r.Name, shown)
+		got = h.graph.VanishedExcept(gr, func(uid types.UID) bool { return slices.Contains(shown, uid) })
+		want = h.naive.vanishedExcept(gr, shown)
 	case 15:
 		if h.next(2) == 0 {
 			note("remove %s", r.Name)
@@ -187,7 +209,7 @@ func (h *history) step() {
 			h.naive.addResource(r)
 		}
 	}
-	h.last = ""
+	h.last = h.wrong
 	if !slices.Equal(keySet(got), keySet(want)) {
 		h.last = fmt.Sprintf("to reconsider: the graph says %v, the model %v", keySet(got), keySet(want))
 	}
@@ -211,6 +233,10 @@ func (h *history) compare() error {
 			k := Key{Resource: gr, UID: uid}
 			got, ok := h.graph.View(k)
 			want, wantOK := h.naive.view(k)
+			if blockers := h.naive.blockers(k); (got.Blocker == nil) != (len(blockers) == 0) ||
+				got.Blocker != nil && (!slices.Contains(blockers, got.Blocker.Key) || got.Blocker.Record != h.naive.objects[got.Blocker.Key]) {
+				return fmt.Errorf("%v waits for: the graph says %+v, the model %v", k, got.Blocker, blockers)
+			}
 			if ok != wantOK || !sameView(got, want) {
 				return fmt.Errorf("view of %v: the graph says %v %+v, the model %v %+v", k, ok, got, wantOK, want)
 			}
@@ -238,7 +264,7 @@ func (h *history) compare() error {
 }
 
 func sameView(a, b View) bool {
-	return a.Key == b.Key && a.Resource == b.Resource && a.Record == b.Record && a.HasDependents == b.HasDependents &&
+	return a.Key == b.Key && a.Resource == b.Resource && a.Record == b.Record && a.HasDependents == b.HasDependents && a.Unsure == b.Unsure &&
 		slices.Equal(a.Owners, b.Owners)
 }
 

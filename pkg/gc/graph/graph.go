@@ -162,6 +162,11 @@ func (g *Graph) RemoveResource(gr schema.GroupResource) []Key {
 func (g *Graph) Upsert(gr schema.GroupResource, rec *Record) []Key {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	return g.upsert(gr, rec)
+}
+
+// upsert is Upsert under the lock.
+func (g *Graph) upsert(gr schema.GroupResource, rec *Record) []Key {
 	t := g.tables[gr]
 	if t == nil {
 		return nil
@@ -186,7 +191,12 @@ func (g *Graph) Upsert(gr schema.GroupResource, rec *Record) []Key {
 	}
 
 	var look []Key
-	if changed(old, rec) && (rec.collecting() || len(rec.References) > 0 && !g.settled(n)) {
+	switch {
+	case rec.collecting() && (changed(old, rec) || old.ResourceVersion != rec.ResourceVersion):
+		// Even if it looks the same: the events between may have been lost, and with
+		// them the end of one deletion and the beginning of another.
+		look = append(look, n.key())
+	case changed(old, rec) && len(rec.References) > 0 && !g.settled(n):
 		look = append(look, n.key())
 	}
 	if old != nil {
@@ -301,19 +311,12 @@ func (g *Graph) vanished(n *node) []Key {
 // Confirm records that a live read found an object that had vanished. If a
 // monitor has shown it again in the meantime, that is newer and stays.
 func (g *Graph) Confirm(k Key, rec *Record) []Key {
-	g.mu.RLock()
-	t := g.tables[k.Resource]
-	unsure := false
-	if t != nil {
-		if n := g.find(t, k.UID); n != nil {
-			unsure = n.unsure
-		}
-	}
-	g.mu.RUnlock()
-	if !unsure {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if n := g.observed(k); n == nil || !n.unsure {
 		return nil
 	}
-	return g.Upsert(k.Resource, rec)
+	return g.upsert(k.Resource, rec)
 }
 
 // VanishedExcept records that a new monitor of a resource has shown all there is,

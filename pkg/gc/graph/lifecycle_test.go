@@ -85,12 +85,17 @@ func TestNameShowsAnotherUID(t *testing.T) {
 	ref.Name = "o"
 	g.show(widgets, old)
 	g.show(things, object("n", "d", ref))
-	wantKeys(t, "old vanished", g.vanish(widgets, "o1"), key(things, "d"))
+	wantKeys(t, "old vanished", g.vanish(widgets, "o1"), key(widgets, "o1"))
 	next := object("n", "o2")
 	next.Name = "o"
 	wantKeys(t, "new shown", g.show(widgets, next))
-	if o := g.owners(things, "d")[0]; o.Observed != nil || o.Fact.Proved() {
+	if o := g.owners(things, "d")[0]; o.Observed != old || o.Fact.Proved() {
 		t.Errorf("the next object of the name answers for the old one: %+v", o)
+	}
+	g.wantStats(3, 0, 1)
+	wantKeys(t, "a live read has found the other UID", g.end(widgets, old), key(things, "d"))
+	if o := g.owners(things, "d")[0]; o.Observed != nil || o.Fact.State != Gone {
+		t.Errorf("got %+v", o)
 	}
 	g.wantStats(2, 1, 1)
 }
@@ -158,8 +163,12 @@ func TestTwoResourcesShowOneUID(t *testing.T) {
 	}
 	g.wantStats(3, 0, 2)
 	g.vanish(mirrors, "o")
-	if v := g.owners(things, "m")[0]; v.Observed != nil || v.Fact.State != Unproved {
+	if v := g.owners(things, "m")[0]; v.Observed != o || v.Fact.State != Unproved {
 		t.Errorf("the vanished kind shows %+v", v)
+	}
+	g.end(mirrors, o)
+	if v := g.owners(things, "m")[0]; v.Observed != nil || v.Fact.State != Gone {
+		t.Errorf("the ended kind shows %+v", v)
 	}
 	g.wantStats(2, 1, 2)
 }
@@ -174,7 +183,7 @@ func TestTwinsLeaveInAnyOrder(t *testing.T) {
 			g.show(r, object("n", "o", to(clusters, "c")))
 		}
 		for left, i := range order {
-			g.vanish(shown[i], "o")
+			g.end(shown[i], object("n", "o"))
 			if _, ok := g.View(key(shown[i], "o")); ok {
 				t.Errorf("order %v: the node of %s is still there", order, shown[i].Name)
 			}

@@ -3,6 +3,7 @@ package graph
 import (
 	"slices"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -15,7 +16,11 @@ type naive struct {
 	resources []*Resource
 	announced map[schema.GroupResource]schema.GroupKind
 	objects   map[Key]*Record
-	facts     map[place]Fact
+	// unsure holds objects that no monitor shows any more; they stay among the others.
+	unsure map[Key]bool
+	// since is when an object in foreground deletion was first asked about.
+	since map[Key]time.Time
+	facts map[place]Fact
 }
 
 type place struct {
@@ -27,6 +32,8 @@ func newNaive() *naive {
 	return &naive{
 		announced: map[schema.GroupResource]schema.GroupKind{},
 		objects:   map[Key]*Record{},
+		unsure:    map[Key]bool{},
+		since:     map[Key]time.Time{},
 		facts:     map[place]Fact{},
 	}
 }
@@ -73,13 +80,66 @@ func (m *naive) unsettled(keys []Key) (look []Key) {
 
 func (m *naive) setCatalog(resources []*Resource) []Key {
 	m.resources = resources
-	var all []Key
+	var all, waiting []Key
 	for k, rec := range m.objects {
 		if len(rec.References) > 0 {
 			all = append(all, k)
 		}
+		if waits(rec) {
+			waiting = append(waiting, k)
+		}
 	}
-	return m.unsettled(all)
+	return append(m.unsettled(all), waiting...)
+}
+
+func waits(rec *Record) bool { return rec.Deleting && rec.Foreground }
+
+// released returns the waiting owners that one of the references before named as
+// blocking, unless it is among those after too.
+func (m *naive) released(before, after []Reference) (look []Key) {
+	for k, o := range m.objects {
+		for _, r := range before {
+			if r.UID == k.UID && r.BlockOwnerDeletion == True && waits(o) && !slices.Contains(after, r) {
+				look = append(look, k)
+			}
+		}
+	}
+	return look
+}
+
+// drop takes an object out.
+func (m *naive) drop(k Key) {
+	delete(m.objects, k)
+	delete(m.unsure, k)
+	delete(m.since, k)
+}
+
+// blockers returns what an object in foreground deletion has to wait for.
+func (m *naive) blockers(k Key) (all []Key) {
+	o := m.objects[k]
+	if o == nil || !waits(o) {
+		return nil
+	}
+	for d, rec := range m.objects {
+		for i, view := range m.ownerViews(rec) {
+			if ref := rec.References[i]; ref.UID != k.UID || ref.BlockOwnerDeletion != True {
+				continue
+			}
+			// Under each resource that shows the owner it may have another kind.
+			named := false
+			for twin := range m.objects {
+				here := m.coordinates(twin)
+				here.Namespace = view.At.Namespace
+				named = named || twin.UID == k.UID && here == view.At
+			}
+			near := o.Namespace == rec.Namespace || o.Namespace == ""
+			if view.Resource == nil || near && named {
+				all = append(all, d)
+				break
+			}
+		}
+	}
+	return all
 }
 
 func (m *naive) addResource(r *Resource) {
@@ -90,17 +150,18 @@ func (m *naive) addResource(r *Resource) {
 }
 
 func (m *naive) removeResource(gr schema.GroupResource) (look []Key) {
-	var gone []types.UID
-	for k := range m.objects {
+	gone := map[types.UID]*Record{}
+	for k, rec := range m.objects {
 		if k.Resource == gr {
-			gone = append(gone, k.UID)
-			delete(m.objects, k)
+			gone[k.UID] = rec
+			m.drop(k)
 		}
 	}
 	delete(m.announced, gr)
 	m.forget()
-	for _, uid := range gone {
+	for uid, rec := range gone {
 		look = append(look, m.dependents(uid)...)
+		look = append(look, m.released(rec.References, nil)...)
 	}
 	return look
 }
@@ -112,11 +173,22 @@ func (m *naive) upsert(gr schema.GroupResource, rec *Record) (look []Key) {
 	k := Key{Resource: gr, UID: rec.UID}
 	old := m.objects[k]
 	m.objects[k] = rec
+	delete(m.unsure, k)
+	if !waits(rec) {
+		delete(m.since, k)
+	}
 	delete(m.facts, place{rec.UID, m.coordinates(k)})
 	m.forget()
-	if old == nil || old.Deleting != rec.Deleting || old.Foreground != rec.Foreground || old.Orphan != rec.Orphan ||
-		!slices.Equal(old.References, rec.References) {
+	differs := old == nil || old.Deleting != rec.Deleting || old.Foreground != rec.Foreground || old.Orphan != rec.Orphan ||
+		!slices.Equal(old.References, rec.References)
+	if differs {
 		look = append(look, m.unsettled([]Key{k})...)
+	}
+	if rec.Deleting && (rec.Foreground || rec.Orphan) && (differs || old.ResourceVersion != rec.ResourceVersion) {
+		look = append(look, k)
+	}
+	if old != nil {
+		look = append(look, m.released(old.References, rec.References)...)
 	}
 	if old == nil || (old.Deleting && old.Foreground) != (rec.Deleting && rec.Foreground) {
 		for _, d := range m.unsettled(m.dependents(rec.UID)) {
@@ -133,13 +205,19 @@ func (m *naive) deleted(gr schema.GroupResource, rec *Record) []Key {
 	if !ok {
 		return nil
 	}
-	delete(m.objects, Key{Resource: gr, UID: rec.UID})
+	k := Key{Resource: gr, UID: rec.UID}
+	old := m.objects[k]
+	m.drop(k)
 	at := Coordinates{Group: gk.Group, Kind: gk.Kind, Namespace: rec.Namespace, Name: rec.Name}
-	if sharedKindProvesGone || !m.shown(rec.UID, at) {
+	if !m.shown(rec.UID, at) {
 		m.facts[place{rec.UID, at}] = Fact{State: Gone}
 	}
 	m.forget()
-	return m.dependents(rec.UID)
+	look := m.dependents(rec.UID)
+	if old != nil {
+		look = append(look, m.released(old.References, nil)...)
+	}
+	return look
 }
 
 func (m *naive) vanished(gr schema.GroupResource, uid types.UID) []Key {
@@ -147,21 +225,52 @@ func (m *naive) vanished(gr schema.GroupResource, uid types.UID) []Key {
 	if m.objects[k] == nil {
 		return nil
 	}
-	delete(m.objects, k)
-	m.forget()
-	return m.dependents(uid)
+	if len(m.objects[k].References) == 0 && len(m.dependents(uid)) == 0 {
+		m.drop(k)
+		return nil
+	}
+	m.unsure[k] = true
+	return []Key{k}
+}
+
+func (m *naive) vanishedExcept(gr schema.GroupResource, shown []types.UID) (look []Key) {
+	var gone []types.UID
+	for k := range m.objects {
+		if k.Resource == gr && !m.unsure[k] && !slices.Contains(shown, k.UID) {
+			gone = append(gone, k.UID)
+		}
+	}
+	for _, uid := range gone {
+		look = append(look, m.vanished(gr, uid)...)
+	}
+	return look
+}
+
+func (m *naive) confirm(k Key, rec *Record) []Key {
+	if !m.unsure[k] {
+		return nil
+	}
+	return m.upsert(k.Resource, rec)
+}
+
+func (m *naive) waitingSince(k Key, now time.Time) time.Time {
+	if rec := m.objects[k]; rec == nil || !waits(rec) {
+		return time.Time{}
+	}
+	if _, asked := m.since[k]; !asked {
+		m.since[k] = now
+	}
+	return m.since[k]
 }
 
 func (m *naive) learn(uid types.UID, at Coordinates, f Fact) {
-	if m.shown(uid, at) {
+	if f.State != Present && m.shown(uid, at) {
 		return
 	}
 	old := m.facts[place{uid, at}]
-	if !lateReadOverwritesProof {
-		final := old.State == Gone || old.State == Absent
-		if old.State == Gone || f.State == Present && (final || old.Seen.After(f.Seen)) {
-			return
-		}
+	final := old.State == Gone || old.State == Absent
+	if old.State == Gone || f.State == Present && (final || old.Seen.After(f.Seen)) {
+		return
 	}
 	m.facts[place{uid, at}] = f
 	m.forget()
@@ -182,7 +291,9 @@ func (m *naive) view(k Key) (View, bool) {
 	if rec == nil {
 		return View{}, false
 	}
-	return m.viewOf(k.Resource, rec), true
+	v := m.viewOf(k.Resource, rec)
+	v.Unsure = m.unsure[k]
+	return v, true
 }
 
 func (m *naive) viewOf(gr schema.GroupResource, rec *Record) View {
@@ -217,6 +328,11 @@ func (m *naive) ownerViews(rec *Record) (views []OwnerView) {
 				if k.UID == ref.UID && m.coordinates(k) == o.At {
 					o.Observed = owner
 				}
+			}
+			for k := range m.objects {
+				there := m.coordinates(k)
+				there.Namespace = o.At.Namespace
+				o.Elsewhere = o.Elsewhere || o.Observed == nil && o.Resource.Namespaced && k.UID == ref.UID && there == o.At
 			}
 		}
 		o.Fact = m.facts[place{ref.UID, o.At}]

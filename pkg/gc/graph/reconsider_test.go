@@ -1,6 +1,10 @@
 package graph
 
-import "testing"
+import (
+	"testing"
+
+	"k8s.io/apimachinery/pkg/types"
+)
 
 // What a step returns is what the workers will look at: too little and garbage
 // stays, too much and every update of every object costs a decision.
@@ -41,7 +45,10 @@ func TestUpdateIsReconsideredOnlyIfItMatters(t *testing.T) {
 		b.BlockOwnerDeletion = True
 		r.References = []Reference{b}
 	}, key(things, "d"))
-	step("no reference left", func(r *Record) { r.References = nil })
+	// An object that waits for the collector is its business, whatever it names.
+	step("no reference left", func(r *Record) { r.References = nil }, key(things, "d"))
+	step("foreground no more", func(r *Record) { r.Foreground = false }, key(things, "d"))
+	step("orphan no more", func(r *Record) { r.Orphan = false })
 }
 
 func TestOwnersArrivalWakesUnsettledDependents(t *testing.T) {
@@ -58,7 +65,7 @@ func TestOwnersArrivalWakesUnsettledDependents(t *testing.T) {
 	newer := *o
 	newer.ResourceVersion = "2"
 	wantKeys(t, "update", g.show(widgets, &newer))
-	wantKeys(t, "waits", g.show(widgets, waiting(o)), key(things, "good"), key(things, "two"), key(things, "bad"))
+	wantKeys(t, "waits", g.show(widgets, waiting(o)), key(widgets, "o"), key(things, "good"), key(things, "two"), key(things, "bad"))
 	wantKeys(t, "still waits", g.show(widgets, waiting(o)))
 	// No longer waiting: the good one is settled again.
 	wantKeys(t, "waits no more", g.show(widgets, o), key(things, "two"), key(things, "bad"))
@@ -70,7 +77,6 @@ func TestOwnersArrivalWakesUnsettledDependents(t *testing.T) {
 func TestOwnersEndWakesAllDependents(t *testing.T) {
 	for name, end := range map[string]func(*checked) []Key{
 		"deleted":          func(g *checked) []Key { return g.end(widgets, object("n", "o")) },
-		"vanished":         func(g *checked) []Key { return g.vanish(widgets, "o") },
 		"resource removed": func(g *checked) []Key { return g.drop(widgets) },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -113,4 +119,82 @@ func TestCatalogWakesWhatIsNotSettledUnderIt(t *testing.T) {
 	scoped := *widgets
 	scoped.Namespaced = false
 	wantKeys(t, "the scope changes", g.serve(things, &scoped), key(things, "dangling"), key(things, "old"), key(things, "settled"))
+}
+
+// TestVanishedObjectIsAllThatIsLookedAt: what it named and what names it waits for
+// what a live read says of it.
+func TestVanishedObjectIsAllThatIsLookedAt(t *testing.T) {
+	start := func(t *testing.T) *checked {
+		g := newGraph(t)
+		g.show(widgets, object("n", "o"))
+		g.show(things, object("n", "d", to(widgets, "o")))
+		wantKeys(t, "vanished", g.vanish(widgets, "o"), key(widgets, "o"))
+		wantKeys(t, "vanished again", g.vanish(widgets, "o"), key(widgets, "o"))
+		if v, ok := g.View(key(widgets, "o")); !ok || !v.Unsure {
+			t.Fatalf("got %+v", v)
+		}
+		return g
+	}
+	sure := func(t *testing.T, g *checked) {
+		t.Helper()
+		if v, ok := g.View(key(widgets, "o")); !ok || v.Unsure {
+			t.Errorf("got %+v", v)
+		}
+	}
+	t.Run("it is there", func(t *testing.T) {
+		g := start(t)
+		wantKeys(t, "confirmed", g.Confirm(key(widgets, "o"), object("n", "o")))
+		g.check()
+		sure(t, g)
+		wantKeys(t, "confirmed too late", g.Confirm(key(widgets, "o"), waiting(object("n", "o"))))
+		if v, _ := g.View(key(widgets, "o")); v.Record.Deleting {
+			t.Error("an old read replaces what the monitor shows")
+		}
+	})
+	t.Run("it is there and waits", func(t *testing.T) {
+		g := start(t)
+		wantKeys(t, "confirmed", g.Confirm(key(widgets, "o"), waiting(object("n", "o"))), key(widgets, "o"), key(things, "d"))
+		g.check()
+		sure(t, g)
+	})
+	t.Run("it is shown again", func(t *testing.T) {
+		g := start(t)
+		wantKeys(t, "shown", g.show(widgets, object("n", "o")))
+		sure(t, g)
+	})
+	t.Run("it is gone", func(t *testing.T) {
+		g := start(t)
+		wantKeys(t, "gone", g.end(widgets, object("n", "o")), key(things, "d"))
+		wantKeys(t, "confirmed too late", g.Confirm(key(widgets, "o"), object("n", "o")))
+		g.wantStats(1, 1, 1)
+	})
+	t.Run("nobody would ask", func(t *testing.T) {
+		g := newGraph(t)
+		g.show(widgets, object("n", "free"))
+		wantKeys(t, "vanished", g.vanish(widgets, "free"))
+		g.wantStats(0, 0, 0)
+		g.show(things, object("n", "d", to(widgets, "x")))
+		wantKeys(t, "a dependent", g.vanish(things, "d"), key(things, "d"))
+		g.wantStats(1, 1, 1)
+	})
+}
+
+func TestVanishedExceptWhatIsShown(t *testing.T) {
+	g := newGraph(t)
+	g.show(things, object("n", "stays", to(widgets, "o")))
+	g.show(things, object("n", "goes", to(widgets, "o")))
+	g.show(things, object("n", "unsure", to(widgets, "o")))
+	g.show(things, object("n", "free"))
+	g.show(widgets, object("n", "other", to(widgets, "o")))
+	g.vanish(things, "unsure")
+	got := g.VanishedExcept(things.GroupResource(), func(uid types.UID) bool { return uid == "stays" })
+	g.check()
+	wantKeys(t, "taken over", got, key(things, "goes"))
+	g.wantStats(4, 1, 4)
+	for uid, want := range map[types.UID]bool{"stays": false, "goes": true, "unsure": true} {
+		if v, ok := g.View(key(things, uid)); !ok || v.Unsure != want {
+			t.Errorf("%s: %v %+v", uid, ok, v)
+		}
+	}
+	wantKeys(t, "not announced", New().VanishedExcept(things.GroupResource(), func(types.UID) bool { return false }))
 }

@@ -20,7 +20,7 @@ func TestRecordOf(t *testing.T) {
 		},
 	}}
 	want := &Record{
-		Namespace: "n", Name: "a", UID: "u", ResourceVersion: "7", Deleting: true, Foreground: true, Orphan: true,
+		Namespace: "n", Name: "a", UID: "u", ResourceVersion: "7", Deleting: true, Foreground: true, Orphan: true, DeletedAt: epoch.Unix(),
 		References: []Reference{
 			{APIVersion: "v1", Kind: "Thing", Name: "o", UID: "o", Controller: True, BlockOwnerDeletion: False},
 			{APIVersion: "ex.io/v1", Kind: "Widget", Name: "w", UID: "w"},

@@ -2,19 +2,12 @@ package graph
 
 import "testing"
 
-// Tests in this file hold what the package promises and does not keep yet. The
-// naive model imitates each defect while its constant is true, so that the fuzzer
-// goes on looking for others: set the constant to false with the fix.
-
-// lateReadOverwritesProof: see TestDefectLateReadOverwritesProof.
-const lateReadOverwritesProof = true
-
-// TestDefectLateReadOverwritesProof: the answer of a live read that was sent
+// TestLateReadDoesNotOverwriteProof: the answer of a live read that was sent
 // before the owner ended arrives after the DELETED event. Gone and Absent are
-// final, so the stale presence must not replace them: it would keep the
-// dependents for RecheckAfter, 15 minutes, with nothing to wake them; and for ever if
-// the owner's kind goes too, because then nobody can be asked again.
-func TestDefectLateReadOverwritesProof(t *testing.T) {
+// final, so the stale presence must not replace them: it would keep the dependents
+// for RecheckAfter with nothing to wake them; and for ever if the owner's kind goes
+// too, because then nobody can be asked again.
+func TestLateReadDoesNotOverwriteProof(t *testing.T) {
 	here := at(widgets, "n", "o")
 	stale := Fact{State: Present, Seen: epoch}
 	t.Run("gone", func(t *testing.T) {
@@ -60,15 +53,11 @@ func TestDefectLateReadOverwritesProof(t *testing.T) {
 	})
 }
 
-// sharedKindProvesGone: see TestDefectGoneFromAResourceThatStillHasATwinOfTheKind.
-const sharedKindProvesGone = true
-
-// TestDefectGoneFromAResourceThatStillHasATwinOfTheKind: two resources of a group
-// may serve one kind. The end of an object in one is recorded as a proof though the
-// other still shows it at the same place, which Check itself calls corruption. When
-// the other then merely vanishes from a list, the dependents are deleted without a
-// live read. Learn has the rule that Deleted lacks.
-func TestDefectGoneFromAResourceThatStillHasATwinOfTheKind(t *testing.T) {
+// TestEndInOneResourceProvesNothingWhileATwinOfTheKindShowsIt: two resources of a group
+// may serve one kind. The end of an object in one is no proof while the other still
+// shows it at the same place. Else the dependents would be deleted without a live
+// read when the other then merely vanishes from a list.
+func TestEndInOneResourceProvesNothingWhileATwinOfTheKindShowsIt(t *testing.T) {
 	gadgets := *widgets
 	gadgets.Name = "gadgets"
 	g := newGraph(t)

@@ -1,0 +1,146 @@
+// Package differential runs the same random worlds on two real servers, one with this collector and one
+// with that of Kubernetes, and compares what is left of them. Every difference is one that
+// docs/semantics.md lists, or a defect.
+package differential
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/discovery/cached/memory"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/metadata/metadatainformer"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/restmapper"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/controller-manager/pkg/informerfactory"
+	"k8s.io/klog/v2"
+	"k8s.io/kubernetes/pkg/controller/garbagecollector"
+
+	"github.com/reap-dev/reap/pkg/cli"
+)
+
+// asProgram makes the test binary run as reap.
+const asProgram = "REAP_TEST_AS_PROGRAM"
+
+// patience bounds every wait for a condition.
+const patience = 2 * time.Minute
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asProgram) != "" {
+		ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+		context.AfterFunc(ctx, stop)
+		os.Exit(cli.Run(ctx, os.Args, os.Stdout, os.Stderr))
+	}
+	// Upstream's collector logs every failure.
+	klog.LogToStderr(false)
+	klog.SetOutput(io.Discard)
+	os.Exit(m.Run())
+}
+
+// server is a reap server as a child of the test.
+type server struct {
+	name   string
+	config *rest.Config
+	dyn    dynamic.Interface
+}
+
+// start starts a server, which ends with the test.
+func start(t *testing.T, name string, args ...string) *server {
+	t.Helper()
+	top := t.TempDir()
+	dir := filepath.Join(top, "data")
+	log, err := os.Create(filepath.Join(top, "log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command("/proc/self/exe", append([]string{"server", "--config=", "--data-dir", dir, "--https-listen-port", "0"}, args...)...)
+	cmd.Args[0] = "reap"
+	cmd.Env = []string{asProgram + "=1", "GORACE=atexit_sleep_ms=0", "PATH=" + os.Getenv("PATH"), "HOME=" + top}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	cmd.Stdout, cmd.Stderr = log, log
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Signal(syscall.SIGTERM) // may have ended
+		late := time.AfterFunc(patience, func() { _ = cmd.Process.Kill() })
+		defer late.Stop()
+		if err := cmd.Wait(); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if t.Failed() {
+			raw, _ := os.ReadFile(log.Name()) // what there is helps
+			t.Logf("log of the server %s:\n%s", name, raw[max(0, len(raw)-8<<10):])
+		}
+		_ = log.Close() // the process had its own
+	})
+	var ready struct {
+		Kubeconfig string `json:"kubeconfig"`
+	}
+	err = wait.PollUntilContextTimeout(t.Context(), 25*time.Millisecond, patience, true, func(context.Context) (bool, error) {
+		raw, err := os.ReadFile(filepath.Join(dir, "ready.json"))
+		return err == nil && json.Unmarshal(raw, &ready) == nil, nil
+	})
+	if err != nil {
+		t.Fatalf("%s does not get ready: %v", name, err)
+	}
+	s := &server{name: name}
+	if s.config, err = clientcmd.BuildConfigFromFlags("", ready.Kubeconfig); err == nil {
+		s.config.QPS = -1
+		s.dyn, err = dynamic.NewForConfig(s.config)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// runUpstream runs the collector of Kubernetes against a server until the test ends.
+func runUpstream(t *testing.T, s *server) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	kube, err := kubernetes.NewForConfig(s.config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	meta, err := metadata.NewForConfig(metadata.ConfigFor(s.config))
+	if err != nil {
+		t.Fatal(err)
+	}
+	started := make(chan struct{})
+	close(started)
+	gc, err := garbagecollector.NewGarbageCollector(ctx, kube, meta,
+		restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(kube.Discovery())),
+		garbagecollector.DefaultIgnoredResources(),
+		informerfactory.NewInformerFactory(informers.NewSharedInformerFactory(kube, 0), metadatainformer.NewSharedInformerFactory(meta, 0)),
+		started)
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan struct{}, 2)
+	go func() { gc.Run(ctx, 20, patience); done <- struct{}{} }()
+	go func() { gc.Sync(ctx, kube.Discovery(), 30*time.Second); done <- struct{}{} }()
+	t.Cleanup(func() {
+		cancel()
+		for range cap(done) {
+			select {
+			case <-done:
+			case <-time.After(patience):
+				t.Fatal("upstream's collector does not end")
+			}
+		}
+	})
+}

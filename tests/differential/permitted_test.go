@@ -1,0 +1,218 @@
+package differential
+
+import (
+	"fmt"
+	"slices"
+)
+
+// These are the differences that are permitted, and that worlds can show; docs/semantics.md lists them.
+const (
+	// heldByUID: upstream lets a blocking reference hold the owner that has its UID, wherever else it points (another
+	// namespace, kind or name, or from an object without a namespace); reap does not.
+	heldByUID = "held by its UID alone"
+	// guessed: upstream unsets blockOwnerDeletion in the references of an object whose dependents are in foreground
+	// deletion, taking that for a ring.
+	guessed = "unblocked on a guess"
+	// dropped: upstream fails on an object that has a reference which nothing can be proved about, and drops nothing
+	// from it; if another owner keeps the object, reap drops what is gone or waits.
+	dropped = "dropped beside an unknown reference"
+	// forgotten: upstream never again looks at an object without a namespace that named an owner of a namespaced kind,
+	// until something changes it; reap does when that reference has gone, and collects it if the rest dangles.
+	forgotten = "forgotten after an invalid reference"
+	// chance: an object that was deleted in both worlds, and that a finalizer holds, has lost a reference before or not:
+	// that is a matter of which of its owners was gone first.
+	chance = "the order of its owners' ends"
+)
+
+// judge compares what two collectors have left of a world, and says which differences are permitted and
+// which are not. After a final one the world goes on in different ways.
+func judge(w *world, ours, theirs map[int]*state) (reasons, bad []string, final bool) {
+	held, unblocked, left := heldUpstream(w, ours, theirs), unblockedUpstream(ours, theirs), forgottenUpstream(w, ours, theirs)
+	for i := range w.objects {
+		a, b := ours[i], theirs[i]
+		switch {
+		case same(a, b):
+		case held[i]:
+			reasons, final = append(reasons, fmt.Sprintf("object %d: %s", i, heldByUID)), true
+		case unblocked[i]:
+			reasons, final = append(reasons, fmt.Sprintf("object %d: %s", i, guessed)), true
+		case left[i]:
+			reasons, final = append(reasons, fmt.Sprintf("object %d: %s", i, forgotten)), true
+		case byChance(w, ours, theirs, i):
+			reasons = append(reasons, fmt.Sprintf("object %d: %s", i, chance))
+		case droppedHere(w, theirs, i, a, b):
+			reasons = append(reasons, fmt.Sprintf("object %d: %s", i, dropped))
+		default:
+			bad = append(bad, fmt.Sprintf("object %d: reap leaves %s,\n            upstream leaves %s", i, a, b))
+		}
+	}
+	return reasons, bad, final
+}
+
+// droppedHere is true if an object has a reference that nothing can be proved about, and all that upstream
+// has left it beyond ours is gone or waits.
+func droppedHere(w *world, theirs map[int]*state, i int, a, b *state) bool {
+	if a == nil || b == nil || a.deleting != b.deleting || !slices.Equal(a.finalizers, b.finalizers) {
+		return false
+	}
+	unprovable, n := false, 0
+	for _, r := range b.refs {
+		unprovable = unprovable || cannotBeProved(w, i, r)
+		switch {
+		case n < len(a.refs) && a.refs[n] == r:
+			n++
+		case r.owner < 0 || !names(w, i, r) || theirs[r.owner] == nil || theirs[r.owner].waits():
+		default:
+			return false
+		}
+	}
+	return unprovable && n == len(a.refs)
+}
+
+// forgottenUpstream are the objects that upstream leaves though all their references dangle, since it has
+// once seen an invalid one, and what these own.
+func forgottenUpstream(w *world, ours, theirs map[int]*state) map[int]bool {
+	left := map[int]bool{}
+	for i, o := range w.objects { // owners come before their dependents
+		a, b := ours[i], theirs[i]
+		if b == nil || b.deleting || len(b.refs) == 0 || a != nil && !a.deleting {
+			continue
+		}
+		dangling, below := true, false
+		for _, r := range b.refs {
+			below = below || r.owner >= 0 && left[r.owner]
+			dangling = dangling && !cannotBeProved(w, i, r) && (dangles(w, theirs, i, r) || left[r.owner])
+		}
+		left[i] = dangling && (below || o.ns == "" && slices.ContainsFunc(o.refs, func(r reference) bool {
+			return cannotBeProved(w, i, ref{apiVersion: r.apiVersion, kind: r.kind})
+		}))
+	}
+	return left
+}
+
+// byChance is true if an object is deleted in both worlds, and differs in references that dangle.
+func byChance(w *world, ours, theirs map[int]*state, i int) bool {
+	a, b := ours[i], theirs[i]
+	if a == nil || b == nil || !a.deleting || !b.deleting || !slices.Equal(a.finalizers, b.finalizers) {
+		return false
+	}
+	for _, pair := range [][2]*state{{a, b}, {b, a}} {
+		for _, r := range pair[0].refs {
+			if !slices.Contains(pair[1].refs, r) && !(dangles(w, ours, i, r) && dangles(w, theirs, i, r)) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+func dangles(w *world, now map[int]*state, i int, r ref) bool {
+	return r.owner < 0 || !names(w, i, r) || now[r.owner] == nil
+}
+
+// cannotBeProved is true if no server can be asked for the owner of object i.
+func cannotBeProved(w *world, i int, r ref) bool {
+	for _, k := range kinds {
+		if k.gvr.GroupVersion().String() == r.apiVersion && k.kind == r.kind {
+			return k.namespaced && w.objects[i].ns == ""
+		}
+	}
+	return true
+}
+
+func same(a, b *state) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return a.deleting == b.deleting && slices.Equal(a.finalizers, b.finalizers) && slices.Equal(a.refs, b.refs)
+}
+
+// heldUpstream are the objects that wait in upstream's world and not in ours, for nothing but references
+// that do not name them, or for objects that do so themselves.
+func heldUpstream(w *world, ours, theirs map[int]*state) map[int]bool {
+	held := map[int]bool{}
+	for i := len(w.objects) - 1; i >= 0; i-- { // dependents come after their owners
+		if !theirs[i].waits() || ours[i].waits() {
+			continue
+		}
+		blockers, permitted := 0, 0
+		for j, st := range theirs {
+			for _, r := range st.refs {
+				if r.owner != i || r.block != "true" {
+					continue
+				}
+				blockers++
+				if held[j] || !holds(w, j, r) || ours[j] != nil && !slices.Contains(ours[j].refs, r) && droppedHere(w, theirs, j, ours[j], st) {
+					permitted++
+				}
+			}
+		}
+		// The end of the wait would leave the other finalizers.
+		rest := slices.DeleteFunc(slices.Clone(theirs[i].finalizers), func(f string) bool { return f == "foregroundDeletion" })
+		left := ours[i] == nil && len(rest) == 0 || ours[i] != nil && ours[i].deleting && slices.Equal(ours[i].finalizers, rest) && slices.Equal(ours[i].refs, theirs[i].refs)
+		held[i] = blockers > 0 && permitted == blockers && left
+	}
+	return held
+}
+
+// holds is true if a blocking reference of object j is to hold its owner: it names it, or nobody knows.
+func holds(w *world, j int, r ref) bool {
+	return names(w, j, r) || w.objects[j].ns != "" && cannotBeProved(w, j, r)
+}
+
+// names is true if a reference of object j is one to its owner in more than the UID.
+func names(w *world, j int, r ref) bool {
+	o := w.objects[r.owner]
+	return r.apiVersion == o.kind.gvr.GroupVersion().String() && r.kind == o.kind.kind && r.name == o.name &&
+		(o.ns == "" || o.ns == w.objects[j].ns)
+}
+
+// unblockedUpstream are the objects in whose references upstream has unset blockOwnerDeletion though no
+// ring is there, and the owners that it therefore no longer lets wait.
+func unblockedUpstream(ours, theirs map[int]*state) map[int]bool {
+	unblocked := map[int]bool{}
+	for j, a := range ours {
+		b := theirs[j]
+		if b == nil || !a.waits() || !b.waits() || len(a.refs) != len(b.refs) || !slices.Equal(a.finalizers, b.finalizers) || same(a, b) {
+			continue
+		}
+		guess := true
+		for n, r := range a.refs {
+			was := b.refs[n]
+			if r.block == "true" && was.block == "false" {
+				was.block = r.block
+			}
+			guess = guess && r == was
+		}
+		below := false
+		for _, st := range theirs {
+			for _, r := range st.refs {
+				below = below || r.owner == j && st.waits()
+			}
+		}
+		unblocked[j] = guess && below
+	}
+	for again := true; again; {
+		again = false
+		for i, a := range ours {
+			if unblocked[i] || !a.waits() || theirs[i].waits() {
+				continue
+			}
+			blockers, permitted := 0, 0
+			for j, st := range ours {
+				for _, r := range st.refs {
+					if r.owner == i && r.block == "true" {
+						blockers++
+						if unblocked[j] {
+							permitted++
+						}
+					}
+				}
+			}
+			if blockers > 0 && permitted == blockers {
+				unblocked[i], again = true, true
+			}
+		}
+	}
+	return unblocked
+}
