@@ -3,7 +3,6 @@ package gc
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/sirupsen/logrus"
@@ -67,7 +66,7 @@ func (c *Collector) attemptToDelete(ctx context.Context, k graph.Key) (again tim
 		case decide.Release:
 			done, err = a.release(ctx, d)
 		case decide.Verify:
-			err = a.verify(ctx, d.Verify)
+			done, err = a.verify(ctx, d.Verify)
 		case decide.Delete:
 			done, err = a.delete(ctx, d)
 		case decide.Drop:
@@ -88,22 +87,32 @@ func (c *Collector) attemptToDelete(ctx context.Context, k graph.Key) (again tim
 // gvr is where the object's own resource is reached.
 func (a *attempt) gvr() schema.GroupVersionResource { return a.view.Resource.Preferred() }
 
-// verify reads owners live and looks at the object again in that light. Attempts
-// that ask the same at the same moment share one read.
-func (a *attempt) verify(ctx context.Context, owners []graph.OwnerView) error {
+// verify reads owners live and looks at the object again in that light. An owner
+// that another attempt is reading at the moment is not waited for, which would hold
+// a worker: the object comes back when that read has ended, and done is true.
+func (a *attempt) verify(ctx context.Context, owners []graph.OwnerView) (done bool, err error) {
 	for _, o := range owners {
-		key := fmt.Sprintf("%s/%s/%s", o.Reference.UID, o.Reference.APIVersion, o.At)
-		f, err, _ := a.c.verify.Do(key, func() (any, error) {
-			return a.c.actor.Verify(ctx, o, a.c.now())
-		})
-		if err != nil {
-			return err
+		r := ownerRead{uid: o.Reference.UID, apiVersion: o.Reference.APIVersion, at: o.At}
+		if !a.c.reads.begin(r, a.view.Key) {
+			return true, nil
 		}
-		fact := f.(graph.Fact)
-		a.proved[ownerPlace{o.Reference.UID, o.At}] = fact
-		a.c.graph.Learn(o.Reference.UID, o.At, fact)
+		fact, err := a.c.actor.Verify(ctx, o, a.c.now())
+		if err == nil {
+			a.proved[ownerPlace{o.Reference.UID, o.At}] = fact
+			a.c.graph.Learn(o.Reference.UID, o.At, fact)
+		}
+		for _, k := range a.c.reads.end(r) {
+			if err == nil {
+				a.c.queue.Add(k)
+			} else {
+				a.c.queue.AddRateLimited(k) // it would fail as well
+			}
+		}
+		if err != nil {
+			return false, err
+		}
 	}
-	return a.look()
+	return false, a.look()
 }
 
 // look renews the view: of the object as the graph has it, or as it was read.
@@ -165,6 +174,10 @@ func (a *attempt) confirm(ctx context.Context) (done bool, err error) {
 	case outcome == act.Gone || live.Metadata.UID != k.UID:
 		a.c.consider(a.c.graph.Deleted(k.Resource, rec))
 	default:
+		if v, ok := a.c.graph.View(k); ok && v.Unsure {
+			// It is there and its monitor does not show it: nor would it show its end.
+			a.c.observer.Relist(k.Resource)
+		}
 		a.c.consider(a.c.graph.Confirm(k, live.Record()))
 		a.c.queue.Add(k)
 	}

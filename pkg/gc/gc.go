@@ -19,7 +19,6 @@ import (
 	"time"
 
 	"github.com/sirupsen/logrus"
-	"golang.org/x/sync/singleflight"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/metadata"
@@ -76,7 +75,7 @@ type Collector struct {
 	actor          *act.Actor
 	queue          workqueue.TypedRateLimitingInterface[graph.Key] // attempts to delete
 	orphans        workqueue.TypedRateLimitingInterface[graph.Key] // attempts to orphan
-	verify         singleflight.Group
+	reads          reads
 	search         search
 	orphaned       orphaned
 	stuck          stuck

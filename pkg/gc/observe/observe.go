@@ -34,6 +34,10 @@ const pollEvery = 30 * time.Second
 // an APIService has changed: discovery lags behind them.
 var afterChange = []time.Duration{0, 100 * time.Millisecond, 300 * time.Millisecond, time.Second, 3 * time.Second}
 
+// relistAtMost bounds how often one resource is listed again because its monitor
+// does not show what is there.
+const relistAtMost = 2 * time.Second
+
 // changesDiscovery are the resources whose objects decide what is served.
 var changesDiscovery = []schema.GroupResource{
 	{Group: "apiextensions.k8s.io", Resource: "customresourcedefinitions"},
@@ -72,6 +76,8 @@ type Observer struct {
 	failed     []string // groups that discovery failed for
 	monitors   map[schema.GroupResource]*monitor
 	draining   map[schema.GroupResource]*monitor
+	relists    map[schema.GroupResource]bool // monitors that are to be replaced
+	relistedAt map[schema.GroupResource]time.Time
 	ending     sync.WaitGroup // the sweeper, and monitors that end
 }
 
@@ -93,6 +99,8 @@ func New(o Options) (*Observer, error) {
 		broken:     make(chan error, 1),
 		monitors:   make(map[schema.GroupResource]*monitor),
 		draining:   make(map[schema.GroupResource]*monitor),
+		relists:    make(map[schema.GroupResource]bool),
+		relistedAt: make(map[schema.GroupResource]time.Time),
 	}, nil
 }
 
@@ -145,9 +153,13 @@ func (o *Observer) giveUp(err error) {
 
 // noticed is called for every event: some change what is served.
 func (o *Observer) noticed(gr schema.GroupResource) {
-	if !slices.Contains(changesDiscovery, gr) {
-		return
+	if slices.Contains(changesDiscovery, gr) {
+		o.askAgain()
 	}
+}
+
+// askAgain has discovery asked again soon.
+func (o *Observer) askAgain() {
 	select {
 	case o.changed <- struct{}{}:
 	default: // the wish is there already
@@ -176,6 +188,13 @@ func (o *Observer) resync(ctx context.Context, d discovery.DiscoveryInterface) {
 	for _, r := range catalog.Resources() {
 		if r.Monitored {
 			o.ensureMonitor(ctx, r)
+		}
+	}
+	for gr := range o.relists {
+		if time.Since(o.relistedAt[gr]) >= relistAtMost {
+			delete(o.relists, gr)
+			o.relistedAt[gr] = time.Now()
+			o.restart(ctx, gr)
 		}
 	}
 	for gr, m := range o.monitors {
@@ -243,10 +262,18 @@ func (o *Observer) takeOver(ctx context.Context, gr schema.GroupResource, m *mon
 	o.consider(o.graph.VanishedExcept(gr, func(uid types.UID) bool { return shown[uid] }))
 }
 
-// restart replaces a resource's monitor by a new one, which lists it again.
-func (o *Observer) restart(ctx context.Context, gr schema.GroupResource) {
+// Relist has a resource listed again soon: its monitor does not show what is there.
+// It does not wait.
+func (o *Observer) Relist(gr schema.GroupResource) {
 	o.mu.Lock()
-	defer o.mu.Unlock()
+	o.relists[gr] = true
+	o.mu.Unlock()
+	o.askAgain()
+}
+
+// restart replaces a resource's monitor by a new one, which lists it again. o.mu is
+// held.
+func (o *Observer) restart(ctx context.Context, gr schema.GroupResource) {
 	if r := o.graph.Catalog().Resource(gr); r != nil && o.monitors[gr] != nil {
 		o.replace(ctx, r)
 	}
@@ -266,10 +293,7 @@ func (o *Observer) retire(ctx context.Context, gr schema.GroupResource, m *monit
 		o.mu.Lock()
 		delete(o.draining, gr)
 		o.mu.Unlock()
-		select {
-		case o.changed <- struct{}{}:
-		default:
-		}
+		o.askAgain()
 	})
 }
 

@@ -39,7 +39,7 @@ func (o *Observer) sweeps(ctx context.Context) {
 			case differs:
 				restarted++
 				log.Warn("watch events were lost; listing the resource again")
-				o.restart(ctx, gvr.GroupResource())
+				o.Relist(gvr.GroupResource())
 			}
 		}
 		o.log.WithField("took", time.Since(began).Round(time.Millisecond).String()).WithField("restarted", restarted).Debug("swept")

@@ -1,0 +1,137 @@
+package fakeapi
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"strconv"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// list answers page by page. The pages of one list show one moment.
+func (s *Server) list(w http.ResponseWriter, r *Resource, c *Call) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	items, revision := s.of(r, c.Namespace), s.revision
+	if token := c.Query.Get("continue"); token != "" {
+		rest, ok := s.pages[token]
+		if !ok {
+			fail(w, apierrors.NewResourceExpired("The provided continue parameter is too old"))
+			return
+		}
+		items = rest
+		if _, err := fmt.Sscanf(token, "%d", &revision); err != nil {
+			fail(w, apierrors.NewBadRequest("continue: "+err.Error()))
+			return
+		}
+	}
+	next := ""
+	if limit, err := strconv.Atoi(c.Query.Get("limit")); err == nil && limit > 0 {
+		if limit = min(limit, s.pageSize); len(items) > limit {
+			next = fmt.Sprintf("%d-%d", revision, len(s.pages))
+			s.pages[next] = items[limit:]
+			items = items[:limit]
+		}
+	}
+	answer(w, http.StatusOK, partialList(items, revision, next))
+}
+
+// SetPageSize makes pages smaller than clients ask for.
+func (s *Server) SetPageSize(n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.pageSize = n
+}
+
+// Compact forgets the past: continue tokens and watches from before are refused.
+func (s *Server) Compact() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.revision++ // so that no watch has come so far
+	s.compacted = s.revision
+	for token := range s.pages {
+		s.pages[token+" expired"] = nil // keeps new tokens apart from old ones
+	}
+	maps.DeleteFunc(s.pages, func(_ string, rest []*metav1.ObjectMeta) bool { return rest != nil })
+}
+
+// watching is one watch under way.
+type watching struct {
+	resource string
+	end      chan struct{}
+}
+
+// DropWatches ends the watches of a resource, or all if it is empty, as a proxy
+// that restarts would.
+func (s *Server) DropWatches(resource string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for w := range s.watches {
+		if resource == "" || w.resource == resource {
+			close(w.end)
+			delete(s.watches, w)
+		}
+	}
+}
+
+// LoseEvents hides events for which lose is true from watches, until it is nil
+// again. They have happened all the same.
+func (s *Server) LoseEvents(lose func(*Resource, *metav1.ObjectMeta) bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.lose = lose
+}
+
+func (s *Server) watch(w http.ResponseWriter, req *http.Request, r *Resource, c *Call) {
+	from, err := strconv.ParseInt(c.Query.Get("resourceVersion"), 10, 64)
+	s.mu.Lock()
+	compacted := s.compacted
+	this := &watching{r.Name, make(chan struct{})}
+	s.watches[this] = true
+	s.mu.Unlock()
+	defer func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(s.watches, this)
+	}()
+	switch {
+	case err != nil:
+		fail(w, apierrors.NewBadRequest("resourceVersion: "+err.Error()))
+		return
+	case from < compacted:
+		fail(w, apierrors.NewResourceExpired("too old resource version"))
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(http.StatusOK)
+	w.(http.Flusher).Flush()
+	encoder := json.NewEncoder(w)
+	for next := 0; ; {
+		s.mu.Lock()
+		news, changed, served := s.history[next:], s.changed, s.served(c) != nil
+		next = len(s.history)
+		s.mu.Unlock()
+		for _, e := range news {
+			if e.revision <= from || e.lost || e.resource.GroupResource() != r.GroupResource() || c.Namespace != "" && c.Namespace != e.meta.Namespace {
+				continue
+			}
+			if encoder.Encode(map[string]any{"type": e.kind, "object": partial(e.meta)}) != nil {
+				return
+			}
+		}
+		w.(http.Flusher).Flush()
+		if !served {
+			return
+		}
+		select {
+		case <-changed:
+		case <-this.end:
+			return
+		case <-req.Context().Done():
+			return
+		}
+	}
+}

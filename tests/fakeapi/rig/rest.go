@@ -1,0 +1,150 @@
+package rig
+
+import (
+	"fmt"
+	"maps"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/component-base/metrics/legacyregistry"
+
+	"github.com/reap-dev/reap/pkg/gc/decide"
+	"github.com/reap-dev/reap/pkg/gc/graph"
+	"github.com/reap-dev/reap/tests/fakeapi"
+)
+
+// Blind says that the collector cannot be expected to see a resource's objects,
+// while a fault lasts.
+func (r *Rig) Blind(resource string, blind bool) { r.blind[resource] = blind }
+
+// Undiscoverable says that the collector cannot be expected to know what is served.
+func (r *Rig) Undiscoverable(is bool) { r.undefined = is }
+
+// Rest waits until the collector has nothing left to do.
+func (r *Rig) Rest() {
+	r.t.Helper()
+	why := ""
+	if !r.until(func() bool { why = r.busy(); return why == "" }) {
+		r.t.Fatalf("the collector does not come to rest: %s", why)
+	}
+	r.Check()
+}
+
+// Check fails the test if the graph's invariants do not hold.
+func (r *Rig) Check() {
+	r.t.Helper()
+	if err := r.collector.Graph().Check(); err != nil {
+		r.t.Errorf("the graph is broken: %v", err)
+	}
+}
+
+// busy says what keeps the collector from being at rest; empty if nothing does.
+//
+// The order matters. What the graph shows is compared with the store, and each
+// object is decided about, while no worker is at work: nothing can follow from
+// that but an event that is still on its way into a queue, of an object about which
+// nothing is to be done.
+func (r *Rig) busy() string {
+	calls := len(r.Calls(0))
+	if n := unfinished() - r.idle; n != 0 {
+		return fmt.Sprintf("%v items are queued or worked on", n)
+	}
+	if n := r.InFlight(); n > 0 {
+		return fmt.Sprintf("%d requests are under way", n)
+	}
+	if why := r.behind(); why != "" {
+		return why
+	}
+	for _, o := range r.Objects() {
+		k := graph.Key{Resource: o.Resource.GroupResource(), UID: o.UID}
+		if d := next(r.collector.Graph(), k); d.Action != decide.Nothing {
+			return fmt.Sprintf("%s %s: %s, since %s", o.Resource.Name, o.Name, d.Action, d.Reason)
+		}
+	}
+	if n := unfinished() - r.idle; n != 0 || calls != len(r.Calls(0)) {
+		return "it has just begun something"
+	}
+	return ""
+}
+
+// behind says where the graph differs from the store.
+func (r *Rig) behind() string {
+	g := r.collector.Graph()
+	resources := r.Resources()
+	if n := len(g.Catalog().Resources()); !r.undefined && n != len(resources)+1 { // and events
+		return fmt.Sprintf("the catalog has %d resources", n)
+	}
+	shown := map[string]map[types.UID]string{}
+	for _, o := range r.Objects() {
+		if shown[o.Resource.Name] == nil {
+			shown[o.Resource.Name] = map[types.UID]string{}
+		}
+		shown[o.Resource.Name][o.UID] = o.ResourceVersion
+	}
+	for _, res := range resources {
+		if r.blind[res.Name] || r.undefined && g.Catalog().Resource(res.GroupResource()) == nil {
+			continue
+		}
+		if known := g.Versions(res.GroupResource()); !maps.Equal(known, shown[res.Name]) {
+			return fmt.Sprintf("%s: the graph has %v, the store %v", res.Name, known, shown[res.Name])
+		}
+		if !r.undefined && !sameVersions(g.Catalog(), res) {
+			return res.Name + " is not known as it is served"
+		}
+	}
+	return ""
+}
+
+func sameVersions(c *graph.Catalog, res *fakeapi.Resource) bool {
+	known := c.Resource(res.GroupResource())
+	return known != nil && known.Kind == res.Kind && strings.Join(known.Versions, ",") == strings.Join(res.Versions, ",")
+}
+
+// next is what a worker would do about an object, once all that takes only time
+// has passed.
+func next(g *graph.Graph, k graph.Key) decide.Decision {
+	v, ok := g.View(k)
+	if !ok {
+		return decide.Decision{}
+	}
+	now := time.Now()
+	v.Synced, v.WaitingSince = true, now.Add(-time.Hour)
+	d := decide.Decide(&v, now)
+	if d.Action != decide.Verify {
+		return d
+	}
+	// That an owner waits is believed for a second only. What was decided on it does
+	// not become undecided by that.
+	for i := range v.Owners {
+		if o := v.Owners[i].Observed; o != nil && o.WaitingForDependents() {
+			v.Owners[i].Fact = graph.Fact{State: graph.Present, Seen: now, Waiting: true}
+		}
+	}
+	return decide.Decide(&v, now)
+}
+
+// unfinished counts the items that the collector's queues hold or its workers work
+// on, plus what it was for queues of the past: every item that is added is taken
+// and done, once each.
+func unfinished() float64 {
+	families, err := legacyregistry.DefaultGatherer.Gather()
+	if err != nil {
+		panic(err)
+	}
+	n := 0.0
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			if len(m.GetLabel()) == 0 || !strings.HasPrefix(m.GetLabel()[0].GetValue(), "garbage_collector_attempt_to_") {
+				continue
+			}
+			switch f.GetName() {
+			case "workqueue_adds_total":
+				n += m.GetCounter().GetValue()
+			case "workqueue_work_duration_seconds":
+				n -= float64(m.GetHistogram().GetSampleCount())
+			}
+		}
+	}
+	return n
+}

@@ -1,0 +1,174 @@
+// Package rig runs the real collector against a fakeapi.Server, and says when it
+// has come to rest.
+package rig
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sirupsen/logrus"
+	"k8s.io/client-go/rest"
+
+	"github.com/reap-dev/reap/pkg/gc"
+	"github.com/reap-dev/reap/tests/fakeapi"
+)
+
+// Patience bounds every wait. It is no measure of speed: a test that reaches it
+// has failed.
+const Patience = 20 * time.Second
+
+// Rig is a server and the collector that runs against it, if one does.
+type Rig struct {
+	*fakeapi.Server
+	t    *testing.T
+	http *httptest.Server
+
+	collector *gc.Collector
+	transport *http.Transport
+	cancel    context.CancelFunc
+	ended     chan error
+	idle      float64 // of the queues' metrics before the collector began
+	blind     map[string]bool
+	undefined bool
+}
+
+// New returns a rig without a collector.
+func New(t *testing.T) *Rig {
+	t.Helper()
+	s := fakeapi.New()
+	r := &Rig{Server: s, t: t, http: httptest.NewServer(s), blind: map[string]bool{}}
+	t.Cleanup(func() {
+		r.SetFault(nil)
+		r.Stop()
+		r.http.Close()
+	})
+	return r
+}
+
+// Start runs a new collector and returns when its workers run.
+func (r *Rig) Start(change func(*gc.Options)) {
+	r.t.Helper()
+	log := logrus.New()
+	log.SetOutput(io.Discard)
+	if testing.Verbose() {
+		log.SetOutput(r.t.Output())
+		log.SetLevel(logrus.DebugLevel)
+	}
+	// A transport of its own, so that its goroutines can be told from others'.
+	r.transport = &http.Transport{}
+	o := gc.Options{
+		Config:  &rest.Config{Host: r.http.URL, Transport: r.transport, QPS: -1},
+		Workers: 4, Log: logrus.NewEntry(log),
+	}
+	if change != nil {
+		change(&o)
+	}
+	c, err := gc.New(o)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.idle = unfinished()
+	ctx, cancel := context.WithCancel(context.Background())
+	r.collector, r.cancel, r.ended = c, cancel, make(chan error, 1)
+	started := make(chan struct{})
+	go func() { r.ended <- c.Run(ctx, func() { close(started) }) }()
+	select {
+	case <-started:
+	case err := <-r.ended:
+		r.collector = nil
+		r.t.Fatalf("the collector ended at once: %v", err)
+	case <-time.After(Patience):
+		r.t.Fatal("the collector does not start")
+	}
+}
+
+// Stop ends the collector, if one runs, and fails the test if it leaves a
+// goroutine behind.
+func (r *Rig) Stop() {
+	r.t.Helper()
+	if r.collector == nil {
+		return
+	}
+	r.cancel()
+	select {
+	case err := <-r.ended:
+		if err != nil {
+			r.t.Errorf("the collector ended: %v", err)
+		}
+	case <-time.After(Patience):
+		r.t.Fatal("the collector does not end")
+	}
+	r.collector = nil
+	r.transport.CloseIdleConnections()
+	var left string
+	if !r.until(func() bool { left = leftovers(); return left == "" }) {
+		r.t.Errorf("goroutines outlive the collector:\n%s", left)
+	}
+}
+
+// leftovers returns the stacks of goroutines that only a collector starts.
+// client-go's queues end theirs up to half a second after they were shut down.
+func leftovers() string {
+	buffer := make([]byte, 1<<20)
+	buffer = buffer[:runtime.Stack(buffer, true)]
+	var left []string
+	for stack := range strings.SplitSeq(string(buffer), "\n\n") {
+		if strings.Contains(stack, "/reap/pkg/gc") || strings.Contains(stack, "k8s.io/client-go") || strings.Contains(stack, "pkg/watch.") {
+			left = append(left, stack)
+		}
+	}
+	return strings.Join(left, "\n\n")
+}
+
+// Collector returns the collector that runs.
+func (r *Rig) Collector() *gc.Collector { return r.collector }
+
+// until waits for a condition: it is tried when the server has done something,
+// and every few milliseconds, since the collector's own progress tells nobody.
+func (r *Rig) until(holds func() bool) bool {
+	deadline := time.NewTimer(Patience)
+	defer deadline.Stop()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		changed := r.Changed()
+		if holds() {
+			return true
+		}
+		select {
+		case <-changed:
+		case <-tick.C:
+		case <-deadline.C:
+			return false
+		}
+	}
+}
+
+// Until waits for a condition and fails the test if it does not come true.
+func (r *Rig) Until(what string, holds func() bool) {
+	r.t.Helper()
+	if !r.until(holds) {
+		r.t.Fatalf("waited in vain: %s", what)
+	}
+}
+
+// UntilCalls waits until so many calls of one form have been answered since the
+// n-th call. The form may be a prefix: "list secrets".
+func (r *Rig) UntilCalls(since int, form string, times int) {
+	r.t.Helper()
+	r.Until(form, func() bool {
+		n := 0
+		for _, c := range r.Calls(since) {
+			if c.Code != 0 && strings.HasPrefix(c.String(), form) {
+				n++
+			}
+		}
+		return n >= times
+	})
+}

@@ -1,0 +1,127 @@
+package fault
+
+import (
+	"net/http"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/reap-dev/reap/tests/fakeapi"
+)
+
+// Answers that prove nothing and do nothing: whatever call they meet, nothing is
+// deleted on their account, and all of it is tried again.
+func TestWrongAnswers(t *testing.T) {
+	reads, writes := []string{"get"}, []string{"delete", "patch"}
+	all := []string{"get", "delete", "patch"}
+	for name, fault := range map[string]struct {
+		answer http.HandlerFunc
+		verbs  []string
+	}{
+		"generic 404":    {fakeapi.NotServed, all},
+		"conflict":       {fakeapi.Fail(http.StatusConflict, metav1.StatusReasonConflict), all},
+		"forbidden":      {fakeapi.Fail(http.StatusForbidden, metav1.StatusReasonForbidden), all},
+		"expired":        {fakeapi.Fail(http.StatusGone, metav1.StatusReasonExpired), all},
+		"internal error": {fakeapi.Fail(http.StatusInternalServerError, metav1.StatusReasonInternalError), all},
+		"unavailable":    {fakeapi.Fail(http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable), all},
+		// A delete that is answered by 200 counts as done, whatever the body.
+		"no json": {func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("<html>")) }, reads},
+		// client-go tries a read that is cut off ten times, a second apart.
+		"cut off": {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, writes},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.SetFault(func(c fakeapi.Call) http.HandlerFunc {
+				if c.Name != "" && slices.Contains(fault.verbs, c.Verb) {
+					return fault.answer
+				}
+				return nil
+			})
+			w.Start(nil)
+			calls := len(w.Calls(0))
+			w.delete("doomed", metav1.DeletePropagationBackground)
+			if slices.Contains(fault.verbs, "delete") {
+				w.UntilCalls(calls, "delete pods ns/doomed-pods-0", 3)
+				w.wantWhole("doomed")
+			}
+			if slices.Contains(fault.verbs, "get") {
+				w.UntilCalls(0, "get configmaps ns/ghost", 3)
+				w.wantWhole("ghost")
+			}
+			w.wantWhole("living")
+			w.Check()
+			w.wantEnd()
+		})
+	}
+}
+
+// A conflict storm: each of the first deletes of every object meets one that is
+// real, since somebody changes the object just before.
+func TestObjectsThatChangeUnderEveryDelete(t *testing.T) {
+	w := newWorld(t)
+	var storms atomic.Int32
+	w.SetFault(func(c fakeapi.Call) http.HandlerFunc {
+		if single(c, "delete") && storms.Add(1) <= 100 {
+			err := w.Update(c.Resource, c.Namespace, c.Name, func(m *metav1.ObjectMeta) { m.Labels = map[string]string{"again": "x"} })
+			if err != nil {
+				t.Error(err)
+			}
+		}
+		return nil
+	})
+	w.Start(nil)
+	w.delete("doomed", metav1.DeletePropagationBackground)
+	w.Until("the storm's end", func() bool { return storms.Load() > 100 })
+	w.wantEnd()
+}
+
+// The server says when to come back; client-go does, and nothing is lost by it.
+func TestServerThatIsTooBusy(t *testing.T) {
+	w := newWorld(t)
+	var refused atomic.Int32
+	w.SetFault(func(c fakeapi.Call) http.HandlerFunc {
+		if (single(c, "delete") || single(c, "get")) && refused.Add(1) <= 4 {
+			return fakeapi.Later(1)
+		}
+		return nil
+	})
+	w.Start(nil)
+	w.delete("doomed", metav1.DeletePropagationBackground)
+	w.Until("refusals", func() bool { return refused.Load() > 4 })
+	w.wantEnd()
+}
+
+// A write that is not answered holds up nothing but its object.
+func TestSlowWriteHoldsUpNoOther(t *testing.T) {
+	slowCall(t, "delete", "doomed-pods-0", 1)
+}
+
+// A read of an owner that is not answered holds up nothing but that owner's
+// dependents.
+func TestSlowReadOfAnOwnerHoldsUpNoOthers(t *testing.T) {
+	slowCall(t, "get", "ghost", 0)
+}
+
+// slowCall holds calls of one kind and waits until the owner that goes has no more
+// children than left.
+func slowCall(t *testing.T, verb, name string, left int) {
+	w := newWorld(t)
+	held := make(chan struct{})
+	release := sync.OnceFunc(func() { close(held) })
+	t.Cleanup(release) // before the server waits for its answers
+	w.SetFault(func(c fakeapi.Call) http.HandlerFunc {
+		if single(c, verb) && c.Name == name {
+			<-held
+		}
+		return nil
+	})
+	w.Start(nil)
+	w.delete("doomed", metav1.DeletePropagationBackground)
+	w.Until("all others are collected", func() bool { return w.count("doomed") == left })
+	w.wantWhole("living")
+	release()
+	w.wantEnd()
+}

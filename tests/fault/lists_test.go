@@ -1,0 +1,193 @@
+package fault
+
+import (
+	"net/http"
+	"sync/atomic"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/reap-dev/reap/tests/fakeapi"
+)
+
+// The rest of a list has been compacted away: half a list must not pass for a
+// whole one.
+//
+// client-go asks for the whole at once then: each resource expires once.
+func TestListThatExpiresHalfWay(t *testing.T) {
+	w := newWorld(t)
+	w.SetPageSize(2)
+	var expired atomic.Int32
+	w.SetFault(func(c fakeapi.Call) http.HandlerFunc {
+		if c.Verb == "list" && c.Query.Get("continue") != "" && expired.Add(1) <= 2 {
+			return fakeapi.Fail(http.StatusGone, metav1.StatusReasonExpired)
+		}
+		return nil
+	})
+	w.Start(nil)
+	w.delete("doomed", metav1.DeletePropagationBackground)
+	w.Until("expired pages", func() bool { return expired.Load() >= 2 })
+	w.wantEnd()
+}
+
+// A watch that is dropped, and one whose version has been compacted, lose no end.
+func TestWatchesThatEnd(t *testing.T) {
+	for name, compact := range map[string]bool{"dropped": false, "compacted": true} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.Start(nil)
+			w.Rest()
+			calls := len(w.Calls(0))
+			// Nobody watches while the owner ends.
+			w.SetFault(func(c fakeapi.Call) http.HandlerFunc {
+				if c.Verb == "watch" {
+					return fakeapi.Fail(http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable)
+				}
+				return nil
+			})
+			w.DropWatches("")
+			w.UntilCalls(calls, "watch configmaps", 1)
+			w.delete("doomed", metav1.DeletePropagationBackground)
+			if compact {
+				w.Compact()
+			}
+			w.wantWhole("living")
+			w.wantEnd()
+		})
+	}
+}
+
+// A server whose lists are empty, for every resource at once, costs no object.
+func TestEveryListIsEmpty(t *testing.T) {
+	w := newWorld(t)
+	w.Start(nil)
+	w.Rest()
+	calls := len(w.Calls(0))
+	w.SetFault(func(c fakeapi.Call) http.HandlerFunc {
+		if c.Verb == "list" {
+			return w.EmptyList
+		}
+		return nil
+	})
+	w.Compact()
+	w.DropWatches("")
+	for _, call := range []string{"get configmaps ns/living", "get pods ns/living-pods-0", "get secrets ns/living-secrets-0"} {
+		w.UntilCalls(calls, call, 1)
+	}
+	w.Rest()
+	w.wantWhole("living")
+	w.wantWhole("doomed")
+	w.delete("doomed", metav1.DeletePropagationBackground)
+	w.wantEnd()
+}
+
+// An object that a wrong list hid, and that a live read found, may end while
+// nobody watches; the next list does not show it, and that is to be noticed.
+func TestEndInAGapAfterAnEmptyList(t *testing.T) {
+	w := newWorld(t)
+	w.Start(nil)
+	w.Rest()
+	calls := len(w.Calls(0))
+	w.SetFault(func(c fakeapi.Call) http.HandlerFunc {
+		if c.Verb == "list" && c.Resource == "configmaps" {
+			return w.EmptyList
+		}
+		return nil
+	})
+	w.Compact()
+	w.DropWatches("configmaps")
+	w.UntilCalls(calls, "get configmaps ns/doomed", 1)
+	w.Rest()
+	calls = len(w.Calls(0))
+	w.SetFault(func(c fakeapi.Call) http.HandlerFunc {
+		switch {
+		case c.Verb == "watch":
+			return fakeapi.Fail(http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable)
+		case c.Verb == "list" && c.Resource == "configmaps":
+			return w.EmptyList // still: no good list shows the owner before its end
+		}
+		return nil
+	})
+	w.DropWatches("configmaps")
+	w.UntilCalls(calls, "watch configmaps", 1)
+	w.delete("doomed", metav1.DeletePropagationBackground)
+	w.Compact()
+	w.wantEnd()
+}
+
+// One resource that cannot be listed stops nothing else; foreground deletion does
+// not wait for it, orphaning does.
+func TestResourceThatCannotBeListed(t *testing.T) {
+	w := newWorld(t)
+	for _, owner := range []string{"foreground", "orphaned"} {
+		w.family(owner)
+	}
+	w.Blind("secrets", true)
+	w.SetFault(func(c fakeapi.Call) http.HandlerFunc {
+		if c.Resource == "secrets" {
+			return fakeapi.Fail(http.StatusInternalServerError, metav1.StatusReasonInternalError)
+		}
+		return nil
+	})
+	w.Start(nil)
+	w.delete("doomed", metav1.DeletePropagationBackground)
+	w.delete("foreground", metav1.DeletePropagationForeground)
+	w.delete("orphaned", metav1.DeletePropagationOrphan)
+	w.UntilCalls(0, "list secrets ns", 3)
+	w.Until("the foreground deletion's end", func() bool { return !w.has("foreground") })
+	w.Until("the readable children's end", func() bool { return w.count("doomed") == children && w.count("ghost") == children })
+	w.wantWhole("living")
+	if !w.has("orphaned") {
+		t.Error("the orphaning did not wait")
+	}
+	w.Blind("secrets", false)
+	w.wantEnd()
+	if w.has("orphaned") || w.count("orphaned") > 0 {
+		t.Error("the orphaning did not end, or not well")
+	}
+	left := 0
+	for _, o := range w.Objects() {
+		if len(o.OwnerReferences) == 0 && o.Resource.Name != "configmaps" {
+			left++
+		}
+	}
+	if left != 2*children {
+		t.Errorf("%d of %d orphaned children are left", left, 2*children)
+	}
+}
+
+func (w *world) has(owner string) bool {
+	for _, o := range w.Objects() {
+		if o.Resource.Name == "configmaps" && o.Name == owner {
+			return true
+		}
+	}
+	return false
+}
+
+// Some groups cannot be discovered: what was known of them stays.
+func TestDiscoveryThatFailsInPart(t *testing.T) {
+	w := newWorld(t)
+	w.must(w.Create("deployments", metav1.ObjectMeta{Namespace: "ns", Name: "web"}))
+	web := metav1.OwnerReference{APIVersion: "apps/v1", Kind: "Deployment", Name: "web", UID: "web-1"}
+	w.must(w.Create("replicasets", metav1.ObjectMeta{Namespace: "ns", Name: "rs", OwnerReferences: []metav1.OwnerReference{web}}))
+	w.Start(nil)
+	w.Rest()
+	calls := len(w.Calls(0))
+	w.Undiscoverable(true)
+	w.SetFault(func(c fakeapi.Call) http.HandlerFunc {
+		if c.Verb == "discover" && c.Detail == "apis/apps/v1" {
+			return fakeapi.Fail(http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable)
+		}
+		return nil
+	})
+	w.Define(fakeapi.Resource{Group: "example.com", Name: "widgets", Kind: "Widget", Versions: []string{"v1"}, Namespaced: true})
+	w.UntilCalls(calls, "discover apis/apps/v1 Service Unavailable", 2)
+	w.delete("doomed", metav1.DeletePropagationBackground)
+	w.Rest()
+	if w.count("web") != 1 {
+		t.Error("a dependent of a living owner in the failing group went")
+	}
+	w.Undiscoverable(false)
+	w.wantEnd()
+}

@@ -1,0 +1,68 @@
+package scenarios
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/reap-dev/reap/tests/fakeapi"
+	"github.com/reap-dev/reap/tests/fakeapi/rig"
+)
+
+// begin makes the faults that a step names last until the next that names any:
+//
+//	none
+//	unreadable RESOURCE      no list, watch or read of it is answered but by 403
+//	generic 404 RESOURCE     reads of its objects are answered as by a proxy
+//	empty list RESOURCE      lists of it find nothing
+//	undiscoverable GROUP     discovery of the group's versions fails
+func begin(r *rig.Rig, names []string) error {
+	for _, res := range r.Resources() {
+		r.Blind(res.Name, false)
+	}
+	r.Undiscoverable(false)
+	var faults []fakeapi.Fault
+	for _, name := range names {
+		kind, what := name, ""
+		if i := strings.LastIndexByte(name, ' '); i > 0 {
+			kind, what = name[:i], name[i+1:]
+		}
+		var answer http.HandlerFunc
+		var hit func(c fakeapi.Call) bool
+		switch kind {
+		case "none":
+			continue
+		case "unreadable":
+			answer = fakeapi.Fail(http.StatusForbidden, "Forbidden")
+			hit = func(c fakeapi.Call) bool { return c.Resource == what }
+			r.Blind(what, true)
+		case "generic 404":
+			answer = fakeapi.NotServed
+			hit = func(c fakeapi.Call) bool { return c.Resource == what && c.Verb == "get" }
+		case "empty list":
+			answer = r.EmptyList
+			hit = func(c fakeapi.Call) bool { return c.Resource == what && c.Verb == "list" }
+		case "undiscoverable":
+			answer = fakeapi.Fail(http.StatusServiceUnavailable, "ServiceUnavailable")
+			hit = func(c fakeapi.Call) bool { return strings.HasPrefix(c.Detail, "apis/"+what+"/") }
+			r.Undiscoverable(true)
+		default:
+			return fmt.Errorf("%q is no fault", name)
+		}
+		faults = append(faults, func(c fakeapi.Call) http.HandlerFunc {
+			if hit(c) {
+				return answer
+			}
+			return nil
+		})
+	}
+	r.SetFault(func(c fakeapi.Call) http.HandlerFunc {
+		for _, f := range faults {
+			if h := f(c); h != nil {
+				return h
+			}
+		}
+		return nil
+	})
+	return nil
+}

@@ -1,0 +1,195 @@
+package scenarios
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"go.yaml.in/yaml/v3"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/reap-dev/reap/pkg/gc/graph"
+	"github.com/reap-dev/reap/tests/fakeapi/rig"
+)
+
+func TestScenarios(t *testing.T) {
+	files, err := filepath.Glob(filepath.Join("testdata", "*.yaml"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no scenarios: %v", err)
+	}
+	for _, path := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(path), ".yaml"), func(t *testing.T) {
+			raw, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var s Scenario
+			d := yaml.NewDecoder(bytes.NewReader(raw))
+			d.KnownFields(true)
+			if err := d.Decode(&s); err != nil {
+				t.Fatal(err)
+			}
+			r := rig.New(t)
+			for i, step := range s.Steps {
+				play(t, r, step)
+				if t.Failed() {
+					t.Fatalf("%s\nfailed in step %d: %s", s.Says, i+1, step.Say)
+				}
+			}
+		})
+	}
+}
+
+// play does what a step says and compares.
+func play(t *testing.T, r *rig.Rig, s Step) {
+	calls, revision := len(r.Calls(0)), r.Revision()
+	if err := act(r, s); err != nil {
+		t.Fatal(err)
+	}
+	for _, form := range s.Await {
+		times := 1
+		if i := strings.LastIndex(form, " x"); i > 0 {
+			if n, err := strconv.Atoi(form[i+2:]); err == nil {
+				form, times = form[:i], n
+			}
+		}
+		r.UntilCalls(calls, form, times)
+	}
+	if r.Collector() != nil {
+		if s.Await == nil || s.Rest {
+			r.Rest()
+			compareStats(t, r)
+		}
+		r.Check()
+	}
+	if s.Objects != nil {
+		var have []string
+		for _, o := range r.Objects() {
+			if o.Resource.Name != "customresourcedefinitions" {
+				have = append(have, text(o))
+			}
+		}
+		compare(t, "objects", have, s.Objects)
+	}
+	if s.Graph != nil {
+		have := r.Collector().Graph().Stats()
+		if want := (graph.Stats{Nodes: s.Graph.Nodes, Edges: s.Graph.Edges, Virtual: s.Graph.Virtual}); have != want {
+			t.Errorf("the graph counts %+v, want %+v", have, want)
+		}
+	}
+	if s.Calls != nil {
+		var have, want []string
+		for _, c := range r.Calls(calls) {
+			if !c.ByMonitor() && c.Resource != "events" && !slices.Contains(s.Calls, "may "+c.String()) {
+				have = append(have, c.String())
+			}
+		}
+		for _, c := range s.Calls {
+			if !strings.HasPrefix(c, "may ") {
+				want = append(want, c)
+			}
+		}
+		compare(t, "calls", have, want)
+	}
+	if s.Gone != nil {
+		have := []string{}
+		for _, o := range r.Gone(revision) {
+			have = append(have, nameOf(o))
+		}
+		if !slices.Equal(have, s.Gone) {
+			t.Errorf("ended in the order %v, want %v", have, s.Gone)
+		}
+	}
+	if s.Events != nil {
+		// They are written behind the workers' backs, and never twice.
+		r.Until("events", func() bool { return len(r.Warnings()) >= len(s.Events) })
+		var have []string
+		for _, e := range r.Warnings() {
+			o := e.InvolvedObject
+			have = append(have, fmt.Sprintf("%s %s/%s x%d", e.Reason, o.Kind, o.Name, max(e.Count, 1)))
+		}
+		compare(t, "events", have, s.Events)
+	}
+}
+
+// compareStats holds the graph's counts against the store's.
+func compareStats(t *testing.T, r *rig.Rig) {
+	t.Helper()
+	var want graph.Stats
+	exists, named := map[string]bool{}, map[string]bool{}
+	for _, o := range r.Objects() {
+		if r.Collector().Graph().Versions(o.Resource.GroupResource())[o.UID] == "" {
+			continue // it cannot be seen, and the step says so
+		}
+		exists[string(o.UID)] = true
+		want.Nodes++
+		want.Edges += len(o.OwnerReferences)
+		for _, ref := range o.OwnerReferences {
+			named[string(ref.UID)] = true
+		}
+	}
+	for uid := range named {
+		if !exists[uid] {
+			want.Virtual++
+		}
+	}
+	if have := r.Collector().Graph().Stats(); have != want {
+		t.Errorf("the graph counts %+v, the store %+v", have, want)
+	}
+}
+
+func compare(t *testing.T, what string, have, want []string) {
+	t.Helper()
+	have, want = slices.Sorted(slices.Values(have)), slices.Sorted(slices.Values(want))
+	if !slices.Equal(have, want) {
+		t.Errorf("%s:\n  %s\nwant:\n  %s", what, strings.Join(have, "\n  "), strings.Join(want, "\n  "))
+	}
+}
+
+// act does what users do in a step.
+func act(r *rig.Rig, s Step) error {
+	var errs []error
+	each := func(texts []string, do func(p parsed) error) {
+		for _, text := range texts {
+			p, err := parse(text)
+			if err == nil {
+				err = do(p)
+			}
+			errs = append(errs, err)
+		}
+	}
+	if s.Fault != nil {
+		errs = append(errs, begin(r, s.Fault))
+	}
+	for _, text := range s.Define {
+		errs = append(errs, define(r, text))
+	}
+	each(s.Create, func(p parsed) error { return r.Create(p.resource, p.meta) })
+	each(s.Update, func(p parsed) error {
+		return r.Update(p.resource, p.meta.Namespace, p.meta.Name, func(m *metav1.ObjectMeta) {
+			m.Finalizers, m.OwnerReferences = p.meta.Finalizers, p.meta.OwnerReferences
+		})
+	})
+	each(s.Delete, func(p parsed) error {
+		return r.Delete(p.resource, p.meta.Namespace, p.meta.Name, deleteOptions(p.words))
+	})
+	if s.Relist != nil {
+		r.Compact()
+		for _, resource := range s.Relist {
+			r.DropWatches(resource)
+		}
+	}
+	switch s.Collector {
+	case "start":
+		r.Start(nil)
+	case "stop":
+		r.Stop()
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,41 @@
+package scenarios
+
+import (
+	"fmt"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/reap-dev/reap/tests/fakeapi"
+	"github.com/reap-dev/reap/tests/fakeapi/rig"
+)
+
+// deleteOptions are those that the words after a deleted object's name ask for.
+func deleteOptions(words []string) metav1.DeleteOptions {
+	if len(words) == 0 {
+		return metav1.DeleteOptions{}
+	}
+	if words[0] == "orphanDependents" {
+		yes := true
+		//lint:ignore SA1019 deprecated, and still honoured by the API server
+		return metav1.DeleteOptions{OrphanDependents: &yes}
+	}
+	policy := metav1.DeletionPropagation(words[0])
+	return metav1.DeleteOptions{PropagationPolicy: &policy}
+}
+
+// define reads PLURAL.GROUP KIND VERSION… [cluster].
+func define(r *rig.Rig, text string) error {
+	words := strings.Fields(text)
+	name, group, ok := strings.Cut(words[0], ".")
+	if !ok || len(words) < 3 {
+		return fmt.Errorf("%q defines nothing", text)
+	}
+	versions := words[2:]
+	cluster := versions[len(versions)-1] == "cluster"
+	if cluster {
+		versions = versions[:len(versions)-1]
+	}
+	r.Define(fakeapi.Resource{Group: group, Name: name, Kind: words[1], Versions: versions, Namespaced: !cluster})
+	return nil
+}
