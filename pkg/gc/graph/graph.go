@@ -136,14 +136,7 @@ func (g *Graph) RemoveResource(gr schema.GroupResource) []Key {
 	if t == nil {
 		return nil
 	}
-	var gone []*node
-	for _, n := range g.nodes {
-		for ; n != nil; n = n.twin {
-			if n.table == t {
-				gone = append(gone, n)
-			}
-		}
-	}
+	gone := g.nodesOf(t)
 	for _, n := range gone {
 		g.remove(n)
 	}
@@ -329,17 +322,11 @@ func (g *Graph) VanishedExcept(gr schema.GroupResource, shown func(types.UID) bo
 	if t == nil {
 		return nil
 	}
-	var gone []*node
-	for _, n := range g.nodes {
-		for ; n != nil; n = n.twin {
-			if n.table == t && !n.unsure && !shown(n.rec.UID) {
-				gone = append(gone, n)
-			}
-		}
-	}
 	var look []Key
-	for _, n := range gone {
-		look = append(look, g.vanished(n)...)
+	for _, n := range g.nodesOf(t) {
+		if !n.unsure && !shown(n.rec.UID) {
+			look = append(look, g.vanished(n)...)
+		}
 	}
 	return look
 }
@@ -393,6 +380,19 @@ func (g *Graph) find(t *table, uid types.UID) *node {
 		}
 	}
 	return nil
+}
+
+// nodesOf returns all observed objects of a resource.
+func (g *Graph) nodesOf(t *table) []*node {
+	all := make([]*node, 0, t.nodes)
+	for _, n := range g.nodes {
+		for ; n != nil; n = n.twin {
+			if n.table == t {
+				all = append(all, n)
+			}
+		}
+	}
+	return all
 }
 
 // remove takes a node and its references out of the graph.
@@ -462,11 +462,7 @@ func names(r *Record, uid types.UID) bool {
 func (g *Graph) WaitingSince(k Key, now time.Time) time.Time {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	t := g.tables[k.Resource]
-	if t == nil {
-		return time.Time{}
-	}
-	n := g.find(t, k.UID)
+	n := g.observed(k)
 	if n == nil {
 		return time.Time{}
 	}

@@ -102,11 +102,7 @@ type Dependent struct {
 func (g *Graph) View(k Key) (v View, ok bool) {
 	g.mu.RLock()
 	defer g.mu.RUnlock()
-	t := g.tables[k.Resource]
-	if t == nil {
-		return View{}, false
-	}
-	n := g.find(t, k.UID)
+	n := g.observed(k)
 	if n == nil {
 		return View{}, false
 	}
@@ -231,12 +227,8 @@ func (g *Graph) Versions(gr schema.GroupResource) map[types.UID]string {
 		return nil
 	}
 	all := make(map[types.UID]string, t.nodes)
-	for uid, n := range g.nodes {
-		for ; n != nil; n = n.twin {
-			if n.table == t {
-				all[uid] = n.rec.ResourceVersion
-			}
-		}
+	for _, n := range g.nodesOf(t) {
+		all[n.rec.UID] = n.rec.ResourceVersion
 	}
 	return all
 }
