@@ -35,8 +35,9 @@ const pollEvery = 30 * time.Second
 var afterChange = []time.Duration{0, 100 * time.Millisecond, 300 * time.Millisecond, time.Second, 3 * time.Second}
 
 // relistAtMost bounds how often one resource is listed again because its monitor
-// does not show what is there.
-const relistAtMost = 2 * time.Second
+// does not show what is there: a server that goes on answering wrong lists must not
+// keep the collector busy.
+const relistAtMost = time.Minute
 
 // changesDiscovery are the resources whose objects decide what is served.
 var changesDiscovery = []schema.GroupResource{

@@ -26,24 +26,50 @@ func (o *Observer) sweeps(ctx context.Context) {
 		return
 	}
 	for pause(ctx, o.sweepEvery) {
-		began := time.Now()
-		restarted := 0
-		for _, gvr := range o.watched() {
-			differs, err := o.sweep(ctx, gvr)
-			log := o.log.WithField("resource", gvr.GroupResource().String())
-			switch {
-			case ctx.Err() != nil:
-				return
-			case err != nil:
-				log.WithError(err).Debug("cannot sweep a resource")
-			case differs:
-				restarted++
-				log.Warn("watch events were lost; listing the resource again")
-				o.Relist(gvr.GroupResource())
-			}
-		}
-		o.log.WithField("took", time.Since(began).Round(time.Millisecond).String()).WithField("restarted", restarted).Debug("swept")
+		o.sweep(ctx)
 	}
+}
+
+// sweep compares every resource once, and has those listed again whose events were
+// lost.
+func (o *Observer) sweep(ctx context.Context) {
+	began := time.Now()
+	var suspects []*suspect
+	for _, gvr := range o.watched() {
+		s, err := o.compare(ctx, gvr)
+		switch {
+		case ctx.Err() != nil:
+			return
+		case err != nil:
+			o.log.WithField("resource", gvr.GroupResource().String()).WithError(err).Debug("cannot sweep a resource")
+		case len(s.objects) > 0:
+			suspects = append(suspects, s)
+		}
+	}
+	if len(suspects) > 0 && !pause(ctx, sweepGrace) {
+		return
+	}
+	for _, s := range suspects {
+		log := o.log.WithField("resource", s.gvr.GroupResource().String())
+		differs, err := o.lasts(ctx, s)
+		switch {
+		case ctx.Err() != nil:
+			return
+		case err != nil:
+			log.WithError(err).Debug("cannot sweep a resource")
+		case differs:
+			log.Warn("watch events were lost; listing the resource again")
+			o.Relist(s.gvr.GroupResource())
+		}
+	}
+	o.log.WithField("took", time.Since(began).Round(time.Millisecond).String()).Debug("swept")
+}
+
+// suspect is a resource of which the graph and a list differ.
+type suspect struct {
+	gvr     schema.GroupVersionResource
+	before  map[types.UID]string // resourceVersions in the graph, ahead of the list
+	objects map[types.UID]listed // what differs; without a name if the list has not got it
 }
 
 // watched returns the resources whose first list is in the graph.
@@ -64,45 +90,42 @@ type listed struct {
 	namespace, name, version string
 }
 
-// sweep lists one resource and says whether the graph differs from it in a way
-// that lasts and that a live read confirms. It changes nothing.
-func (o *Observer) sweep(ctx context.Context, gvr schema.GroupVersionResource) (differs bool, err error) {
-	gr := gvr.GroupResource()
-	before := o.graph.Versions(gr)
+// compare lists one resource and returns in what the graph differs from it.
+func (o *Observer) compare(ctx context.Context, gvr schema.GroupVersionResource) (*suspect, error) {
+	s := &suspect{gvr: gvr, before: o.graph.Versions(gvr.GroupResource()), objects: map[types.UID]listed{}}
 	live, err := o.list(ctx, gvr)
 	if err != nil {
-		return false, err
+		return nil, err
 	}
-	suspects := map[types.UID]listed{}
 	for uid, l := range live {
-		if before[uid] != l.version {
-			suspects[uid] = l
+		if s.before[uid] != l.version {
+			s.objects[uid] = l
 		}
 	}
-	for uid := range before {
+	for uid := range s.before {
 		if _, there := live[uid]; !there {
-			suspects[uid] = listed{}
+			s.objects[uid] = listed{}
 		}
 	}
-	if len(suspects) == 0 || !pause(ctx, sweepGrace) {
-		return false, nil
-	}
-	after := o.graph.Versions(gr)
-	for uid, l := range suspects {
+	return s, nil
+}
+
+// lasts says whether a difference has outlived the grace and is confirmed by a live
+// read. It changes nothing.
+func (o *Observer) lasts(ctx context.Context, s *suspect) (bool, error) {
+	after := o.graph.Versions(s.gvr.GroupResource())
+	for uid, l := range s.objects {
 		version, known := after[uid]
-		_, knew := before[uid]
-		if known != knew || version != before[uid] {
+		_, knew := s.before[uid]
+		if known != knew || version != s.before[uid] {
 			continue // an event has come since
-		}
-		if !known && l.name == "" {
-			continue
 		}
 		if l.name == "" {
 			// The graph has what the list has not. A new list tells which is right: the
 			// objects that it does not show are read live one by one.
 			return true, nil
 		}
-		m, err := o.informers.client.Resource(gvr).Namespace(l.namespace).Get(ctx, l.name, metav1.GetOptions{})
+		m, err := o.informers.client.Resource(s.gvr).Namespace(l.namespace).Get(ctx, l.name, metav1.GetOptions{})
 		switch {
 		case apierrors.IsNotFound(err):
 			continue // gone since, as its event will say

@@ -21,7 +21,7 @@ import (
 
 // Patience bounds every wait. It is no measure of speed: a test that reaches it
 // has failed.
-const Patience = 20 * time.Second
+const Patience = 90 * time.Second
 
 // Rig is a server and the collector that runs against it, if one does.
 type Rig struct {
