@@ -53,7 +53,7 @@ func reap(t *testing.T, env []string, args ...string) result {
 	var stdout, stderr bytes.Buffer
 	cmd := exec.Command(program, args...)
 	// The race detector would have each of them sleep for a second at its end.
-	cmd.Env = append([]string{asProgram + "=1", "GORACE=atexit_sleep_ms=0", "HOME=" + home, "REAP_CONFIG=" + empty}, env...)
+	cmd.Env = append([]string{asProgram + "=1", "GORACE=atexit_sleep_ms=0 " + os.Getenv("GORACE"), "HOME=" + home, "REAP_CONFIG=" + empty}, env...)
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	if err := cmd.Run(); err != nil && cmd.ProcessState == nil {
 		t.Fatal(err)

@@ -56,7 +56,7 @@ func TestBashCompletes(t *testing.T) {
 	} {
 		script := `source completion/reap.bash; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _reap; printf '%s\n' "${COMPREPLY[@]}"`
 		cmd := exec.Command(bash, append([]string{"-c", script, "bash"}, tc.words...)...)
-		cmd.Env = []string{asProgram + "=1", "GORACE=atexit_sleep_ms=0", "PATH=" + bin + ":" + os.Getenv("PATH"), "HOME=" + bin}
+		cmd.Env = []string{asProgram + "=1", "GORACE=atexit_sleep_ms=0 " + os.Getenv("GORACE"), "PATH=" + bin + ":" + os.Getenv("PATH"), "HOME=" + bin}
 		out, err := cmd.CombinedOutput()
 		if err != nil {
 			t.Fatalf("%q: %v: %s", tc.words, err, out)

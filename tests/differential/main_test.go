@@ -68,7 +68,7 @@ func start(t *testing.T, name string, args ...string) *server {
 	}
 	cmd := exec.Command("/proc/self/exe", append([]string{"server", "--config=", "--data-dir", dir, "--https-listen-port", "0"}, args...)...)
 	cmd.Args[0] = "reap"
-	cmd.Env = []string{asProgram + "=1", "GORACE=atexit_sleep_ms=0", "PATH=" + os.Getenv("PATH"), "HOME=" + top}
+	cmd.Env = []string{asProgram + "=1", "GORACE=atexit_sleep_ms=0 " + os.Getenv("GORACE"), "PATH=" + os.Getenv("PATH"), "HOME=" + top}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	cmd.Stdout, cmd.Stderr = log, log
 	if err := cmd.Start(); err != nil {

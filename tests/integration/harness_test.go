@@ -114,8 +114,9 @@ func reap(env []string, args ...string) *exec.Cmd {
 	// By this name another user can run it too, in whatever directory it was compiled.
 	cmd := exec.Command("/proc/self/exe", args...)
 	cmd.Args[0] = "reap"
-	// The race detector would have each process sleep for a second at its end.
-	cmd.Env = append([]string{asProgram + "=1", "GORACE=atexit_sleep_ms=0", "PATH=" + os.Getenv("PATH")}, env...)
+	// The race detector would have each process sleep for a second at its end. What it passes over,
+	// scripts/test says.
+	cmd.Env = append([]string{asProgram + "=1", "GORACE=atexit_sleep_ms=0 " + os.Getenv("GORACE"), "PATH=" + os.Getenv("PATH")}, env...)
 	// Signals to the tests' group are not for it; if the tests are killed, so is it.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	return cmd
