@@ -105,7 +105,7 @@ func (a *attempt) verify(ctx context.Context, owners []graph.OwnerView) (done bo
 			if err == nil {
 				a.c.queue.Add(k)
 			} else {
-				a.c.queue.AddRateLimited(k) // it would fail as well
+				a.c.queue.retry(k, err) // it would fail as well
 			}
 		}
 		if err != nil {

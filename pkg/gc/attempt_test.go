@@ -22,6 +22,7 @@ import (
 
 	"github.com/reap-dev/reap/pkg/gc/decide"
 	"github.com/reap-dev/reap/pkg/gc/graph"
+	"github.com/reap-dev/reap/pkg/gc/pause"
 )
 
 // configMaps is the only resource of the store below.
@@ -171,6 +172,7 @@ func collector(t *testing.T, aggregated bool) (*Collector, *store) {
 		t.Fatal(err)
 	}
 	t.Cleanup(c.queue.ShutDown)
+	c.gate.set(pause.State{})
 	c.graph.SetCatalog(graph.NewCatalog([]*graph.Resource{{
 		Name: "configmaps", Kind: "ConfigMap", Versions: []string{"v1"}, Namespaced: true, Monitored: true, Aggregated: aggregated,
 	}}))

@@ -37,6 +37,9 @@ func (c *Collector) breakCycles(ctx, calls context.Context) {
 			return
 		case <-tick.C:
 		}
+		if !c.gate.wait(ctx) {
+			return
+		}
 		// Both, always: a failure must not eat up a change.
 		changed := c.graph.TakeWaitingChanged()
 		if !changed && (again.IsZero() || c.now().Before(again)) {

@@ -27,6 +27,9 @@ type Timeout struct {
 type deadlines struct {
 	timeout Timeout
 	graph   *graph.Graph
+	// paused returns how much of the time between two moments the collector was
+	// paused.
+	paused func(from, to time.Time) time.Duration
 
 	// mu protects what follows.
 	mu       sync.Mutex
@@ -57,7 +60,7 @@ func (d *deadlines) of(k graph.Key, rec *graph.Record, now time.Time) time.Time 
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	w := d.look(k, rec, now)
-	deadline := w.last.Add(base)
+	deadline := w.last.Add(base + d.paused(w.last, now))
 	if !now.Before(deadline) {
 		// Only now is it worth counting.
 		deadline = deadline.Add(time.Duration(d.graph.Descendants(k)) * d.timeout.PerDependent)

@@ -16,14 +16,15 @@ import (
 	"fmt"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/sirupsen/logrus"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/util/workqueue"
 
 	"github.com/reap-dev/reap/pkg/gc/act"
 	"github.com/reap-dev/reap/pkg/gc/graph"
@@ -35,10 +36,6 @@ const (
 	// that is slow does not hold up the others; what is not observed by then is
 	// read live.
 	firstSync = 30 * time.Second
-	// retryAtLeast and retryAtMost bound the delay after a failure, which doubles
-	// for each further one of the same object.
-	retryAtLeast = 10 * time.Millisecond
-	retryAtMost  = time.Minute
 	// stopGrace is how long calls under way may take once the collector is to end.
 	stopGrace = time.Second
 	// reportAfter is how long the first lists may take before the log says so.
@@ -73,8 +70,9 @@ type Collector struct {
 	graph          *graph.Graph
 	observer       *observe.Observer
 	actor          *act.Actor
-	queue          workqueue.TypedRateLimitingInterface[graph.Key] // attempts to delete
-	orphans        workqueue.TypedRateLimitingInterface[graph.Key] // attempts to orphan
+	queue          *queue // attempts to delete
+	orphans        *queue // attempts to orphan
+	gate           *gate
 	reads          reads
 	search         search
 	orphaned       orphaned
@@ -83,6 +81,7 @@ type Collector struct {
 	config         *rest.Config
 	events         *act.Events // while Run runs
 	warned         warned
+	active         atomic.Int64 // attempts under way
 	workers        int
 	orphanTimeout  time.Duration
 	cycleDetection bool
@@ -101,16 +100,18 @@ func New(o Options) (*Collector, error) {
 	registerMetrics()
 	c := &Collector{
 		graph:          graph.New(),
-		actor:          act.New(client, countCall),
 		config:         o.Config,
 		workers:        workers(o.Workers),
 		orphanTimeout:  o.OrphanTimeout,
 		cycleDetection: !o.NoCycleDetection,
 		log:            o.Log,
 		now:            time.Now,
-		queue:          newQueue("garbage_collector_attempt_to_delete"),
-		orphans:        newQueue("garbage_collector_attempt_to_orphan"),
 	}
+	clock := func() time.Time { return c.now() } // which tests replace
+	c.queue = newQueue("garbage_collector_attempt_to_delete", c.graph.Namespace, clock)
+	c.orphans = newQueue("garbage_collector_attempt_to_orphan", c.graph.Namespace, clock)
+	c.gate = newGate(clock, o.Log)
+	c.actor = act.New(client, c.gate.allow, countCall)
 	c.observer, err = observe.New(observe.Options{
 		Config: o.Config, Graph: c.graph, Consider: c.consider, Ignore: o.Ignore,
 		SweepEvery: o.Resync, Log: o.Log,
@@ -119,15 +120,8 @@ func New(o Options) (*Collector, error) {
 		return nil, fmt.Errorf("preparing the collector: %w", err)
 	}
 	c.settled = c.observer.Settled
-	c.deadlines = deadlines{timeout: o.SyncTimeout, graph: c.graph}
+	c.deadlines = deadlines{timeout: o.SyncTimeout, graph: c.graph, paused: c.gate.pausedSince}
 	return c, nil
-}
-
-func newQueue(name string) workqueue.TypedRateLimitingInterface[graph.Key] {
-	return workqueue.NewTypedRateLimitingQueueWithConfig(
-		workqueue.NewTypedItemExponentialFailureRateLimiter[graph.Key](retryAtLeast, retryAtMost),
-		workqueue.TypedRateLimitingQueueConfig[graph.Key]{Name: name},
-	)
 }
 
 // workers returns the size of the pool. The store takes one write at a time: more
@@ -161,10 +155,19 @@ func (c *Collector) Run(ctx context.Context, started func()) error {
 	}
 	defer events.Stop()
 	c.events = events
+	maps, err := typedcorev1.NewForConfig(c.config)
+	if err != nil {
+		return fmt.Errorf("preparing the pause: %w", err)
+	}
 
 	var observing, working sync.WaitGroup
 	defer observing.Wait()
 	observing.Go(func() { cancel(c.observer.Run(ctx)) })
+	observing.Go(func() {
+		if err := c.gate.follow(ctx, maps); err != nil {
+			cancel(err)
+		}
+	})
 	if c.waitForFirstLists(ctx) {
 		c.deadlines.synced(c.now())
 		s := c.graph.Stats()
@@ -229,29 +232,32 @@ func (c *Collector) consider(keys []graph.Key) {
 // the zero time for never.
 type attemptFunc func(context.Context, graph.Key) (again time.Time, err error)
 
-// work is one worker. It takes work until ctx ends; what it has begun goes on with
-// calls.
-func (c *Collector) work(ctx, calls context.Context, queue workqueue.TypedRateLimitingInterface[graph.Key], attempt attemptFunc) {
+// work is one worker. It takes work until ctx ends, and none while the collector is
+// paused; what it has begun goes on with calls.
+func (c *Collector) work(ctx, calls context.Context, queue *queue, attempt attemptFunc) {
 	for {
 		k, shutdown := queue.Get()
 		if shutdown {
 			return
 		}
-		if ctx.Err() == nil { // else the queue is being emptied
+		if c.gate.wait(ctx) { // else the queue is being emptied
+			c.active.Add(1)
 			c.workOn(calls, queue, attempt, k)
+			c.active.Add(-1)
 		}
 		queue.Done(k)
 	}
 }
 
-func (c *Collector) workOn(ctx context.Context, queue workqueue.TypedRateLimitingInterface[graph.Key], attempt attemptFunc, k graph.Key) {
+func (c *Collector) workOn(ctx context.Context, queue *queue, attempt attemptFunc, k graph.Key) {
 	again, err := attempt(ctx, k)
 	switch {
+	case errors.Is(err, act.ErrPaused):
+		queue.Add(k) // no worker takes it before the pause ends
 	case err != nil && ctx.Err() == nil:
-		queue.AddRateLimited(k)
-		c.logFailure(k, queue.NumRequeues(k), err)
+		c.logFailure(k, queue.retry(k, err), err)
 	case err == nil:
-		queue.Forget(k)
+		queue.succeeded(k)
 		if !again.IsZero() {
 			queue.AddAfter(k, again.Sub(c.now()))
 		}

@@ -29,11 +29,12 @@ var may = map[string][]string{
 
 	// The collector's wing knows nothing of the control plane's: server joins them
 	// with a *rest.Config.
-	"pkg/gc":         {"pkg/gc/act", "pkg/gc/decide", "pkg/gc/graph", "pkg/gc/observe"},
+	"pkg/gc":         {"pkg/gc/act", "pkg/gc/decide", "pkg/gc/graph", "pkg/gc/observe", "pkg/gc/pause"},
 	"pkg/gc/observe": {"pkg/gc/graph"},
 	"pkg/gc/act":     {"pkg/gc/graph"},
 	"pkg/gc/decide":  {"pkg/gc/graph"},
 	"pkg/gc/graph":   {},
+	"pkg/gc/pause":   {},
 }
 
 // pure are the packages that plan, why and the workers share: no client, clock,

@@ -26,6 +26,10 @@ import (
 // callTimeout bounds one call. The API server gives up a request after a minute.
 const callTimeout = 30 * time.Second
 
+// ErrPaused is the error of a write that was not made because the collector is
+// paused.
+var ErrPaused = errors.New("the collector is paused")
+
 var errTimeout = fmt.Errorf("no answer from the API server within %s", callTimeout)
 
 // Outcome says how a call ended.
@@ -64,13 +68,16 @@ func Outcomes() []Outcome { return []Outcome{Failed, Done, Gone, Changed} }
 // Actor makes the collector's calls. It may be used concurrently.
 type Actor struct {
 	client metadata.Interface
+	// allow is asked before every write, and its error returned in its place.
+	allow func() error
 	// observe is told of every call.
 	observe func(Verb, Outcome)
 }
 
-// New returns an Actor that calls through client.
-func New(client metadata.Interface, observe func(Verb, Outcome)) *Actor {
-	return &Actor{client: client, observe: observe}
+// New returns an Actor that calls through client. allow is asked before every write;
+// an error keeps it from being made. observe is told of every call that was made.
+func New(client metadata.Interface, allow func() error, observe func(Verb, Outcome)) *Actor {
+	return &Actor{client: client, allow: allow, observe: observe}
 }
 
 // Object is an object as a live read showed it.
@@ -122,6 +129,9 @@ func (a *Actor) Verify(ctx context.Context, o graph.OwnerView, now time.Time) (g
 
 // Delete deletes the object that was decided on, and no other.
 func (a *Actor) Delete(ctx context.Context, gvr schema.GroupVersionResource, rec *graph.Record, policy metav1.DeletionPropagation) (Outcome, error) {
+	if err := a.allow(); err != nil {
+		return Failed, err
+	}
 	ctx, cancel := context.WithTimeoutCause(ctx, callTimeout, errTimeout)
 	defer cancel()
 	err := a.client.Resource(gvr).Namespace(rec.Namespace).Delete(ctx, rec.Name, metav1.DeleteOptions{
@@ -169,6 +179,9 @@ func (a *Actor) RemoveFinalizer(ctx context.Context, live *Object, finalizer str
 // resourceVersion makes safe. It is a merge patch, because custom resources take
 // no strategic one.
 func (a *Actor) patch(ctx context.Context, gvr schema.GroupVersionResource, rec *graph.Record, metadata map[string]any) (Outcome, error) {
+	if err := a.allow(); err != nil {
+		return Failed, err
+	}
 	ctx, cancel := context.WithTimeoutCause(ctx, callTimeout, errTimeout)
 	defer cancel()
 	metadata["uid"] = rec.UID

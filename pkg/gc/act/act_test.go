@@ -30,7 +30,7 @@ func against(t *testing.T, handler http.HandlerFunc) *Actor {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return New(client, func(Verb, Outcome) {})
+	return New(client, func() error { return nil }, func(Verb, Outcome) {})
 }
 
 func answer(w http.ResponseWriter, code int, body any) {

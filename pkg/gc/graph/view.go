@@ -185,6 +185,17 @@ func (g *Graph) ownerView(r *Reference, namespace string) OwnerView {
 	return o
 }
 
+// Namespace returns the namespace of an observed object; empty if it has none or no
+// monitor shows it.
+func (g *Graph) Namespace(k Key) string {
+	g.mu.RLock()
+	defer g.mu.RUnlock()
+	if n := g.observed(k); n != nil {
+		return n.rec.Namespace
+	}
+	return ""
+}
+
 // Stats counts what the graph holds.
 type Stats struct {
 	Nodes   int // observed objects
