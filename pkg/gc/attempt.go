@@ -31,6 +31,8 @@ type attempt struct {
 	// proved is what this attempt has verified. The graph keeps it too, for as long
 	// as it knows of the reference; a live read can show one that it does not know.
 	proved map[ownerPlace]graph.Fact
+	// behind is what this attempt has read of the object's controller.
+	behind bool
 }
 
 type ownerPlace struct {
@@ -133,6 +135,7 @@ func (a *attempt) look() error {
 func (a *attempt) complete() {
 	if a.view.Record.WaitingForDependents() {
 		a.view.Synced = a.c.settled()
+		a.view.Behind = a.behind
 		a.view.WaitingSince = a.c.graph.WaitingSince(a.view.Key, a.c.now())
 		if a.view.Blocker != nil {
 			a.view.Deadline = a.c.deadlines.of(a.view.Key, a.view.Record, a.c.now())
@@ -185,14 +188,17 @@ func (a *attempt) confirm(ctx context.Context) (done bool, err error) {
 }
 
 // release takes the finalizer off an object in foreground deletion that nothing
-// blocks any more.
+// blocks any more, unless its controller may still be creating dependents.
 func (a *attempt) release(ctx context.Context, d decide.Decision) (done bool, err error) {
-	live, outcome, err := a.c.actor.Read(ctx, a.gvr(), a.view.Record.Namespace, a.view.Record.Name)
+	live, outcome, err := a.c.actor.ReadStatus(ctx, a.gvr(), a.view.Record.Namespace, a.view.Record.Name)
 	switch {
 	case err != nil:
 		return false, err
 	case outcome == act.Gone || live.Metadata.UID != a.view.Key.UID || !live.Record().WaitingForDependents():
 		return true, nil // somebody else has ended the wait
+	case live.Behind && d.Reason != decide.TimedOut && !a.behind:
+		a.behind = true
+		return false, a.look()
 	}
 	outcome, err = a.c.actor.RemoveFinalizer(ctx, live, metav1.FinalizerDeleteDependents)
 	switch {

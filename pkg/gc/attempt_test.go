@@ -35,6 +35,7 @@ type store struct {
 
 	mu      sync.Mutex
 	objects map[string]*metav1.ObjectMeta
+	status  map[string]any // by name
 	calls   []string
 	// before runs ahead of each call, under the lock, and may change the objects.
 	before func(call string)
@@ -110,9 +111,12 @@ func (s *store) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(metav1.PartialObjectMetadata{
+	_ = json.NewEncoder(w).Encode(struct {
+		metav1.PartialObjectMetadata
+		Status any `json:"status,omitempty"`
+	}{metav1.PartialObjectMetadata{
 		TypeMeta: metav1.TypeMeta{APIVersion: "meta.k8s.io/v1", Kind: "PartialObjectMetadata"}, ObjectMeta: *m,
-	})
+	}, s.status[name]})
 }
 
 func (s *store) list(w http.ResponseWriter) {

@@ -22,6 +22,7 @@ import (
 	"github.com/sirupsen/logrus"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/dynamic"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
@@ -97,6 +98,10 @@ func New(o Options) (*Collector, error) {
 	if err != nil {
 		return nil, fmt.Errorf("preparing the collector: %w", err)
 	}
+	objects, err := dynamic.NewForConfig(o.Config)
+	if err != nil {
+		return nil, fmt.Errorf("preparing the collector: %w", err)
+	}
 	registerMetrics()
 	c := &Collector{
 		graph:          graph.New(),
@@ -111,7 +116,7 @@ func New(o Options) (*Collector, error) {
 	c.queue = newQueue("garbage_collector_attempt_to_delete", c.graph.Namespace, clock)
 	c.orphans = newQueue("garbage_collector_attempt_to_orphan", c.graph.Namespace, clock)
 	c.gate = newGate(clock, o.Log)
-	c.actor = act.New(client, c.gate.allow, countCall)
+	c.actor = act.New(client, objects, c.gate.allow, countCall)
 	c.observer, err = observe.New(observe.Options{
 		Config: o.Config, Graph: c.graph, Consider: c.consider, Ignore: o.Ignore,
 		SweepEvery: o.Resync, Log: o.Log,

@@ -86,6 +86,9 @@ type View struct {
 	// Deadline is when the foreground deletion is given up on, whatever blocks it; the
 	// zero time for never.
 	Deadline time.Time
+	// Behind is true if the object's controller has not yet observed the object as it
+	// was before it was deleted.
+	Behind bool
 	// Synced is true if every resource that can be read has been listed: a blocking
 	// dependent would be known.
 	Synced bool
