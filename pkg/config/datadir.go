@@ -2,6 +2,8 @@ package config
 
 import "path/filepath"
 
+const dataDirName = "data-dir"
+
 // defaultDataDir is /var/lib/reap for root and reap under the XDG data home for everyone else, or ""
 // where there is no home. As the XDG specification asks, a relative $XDG_DATA_HOME counts as none.
 func defaultDataDir(euid int, lookupEnv func(string) (string, bool)) string {
@@ -15,4 +17,9 @@ func defaultDataDir(euid int, lookupEnv func(string) (string, bool)) string {
 		return filepath.Join(home, ".local", "share", "reap")
 	}
 	return ""
+}
+
+// AdminKubeconfig is the kubeconfig that a server on the data directory writes for its administrator.
+func AdminKubeconfig(dataDir string) string {
+	return filepath.Join(dataDir, "admin.kubeconfig")
 }

@@ -47,16 +47,9 @@ func (l *loader) flags() []cli.Flag {
 // load sets every option that some layer gives, from the highest that does. After an error the options
 // are in no particular state.
 func (l *loader) load() error {
-	given, named := l.given(l.config, nil)
-	if err := apply(l.config, given); err != nil {
+	files, err := l.files()
+	if err != nil {
 		return err
-	}
-	var files settings
-	if l.configFile != "" {
-		var err error
-		if files, err = readFiles(l.configFile, named, l.options); err != nil {
-			return err
-		}
 	}
 	for _, o := range l.options {
 		if given, found := l.given(o, files); found {
@@ -66,6 +59,18 @@ func (l *loader) load() error {
 		}
 	}
 	return nil
+}
+
+// files reads the configuration file, and those beside it, that the two layers above name.
+func (l *loader) files() (settings, error) {
+	given, named := l.given(l.config, nil)
+	if err := apply(l.config, given); err != nil {
+		return nil, err
+	}
+	if l.configFile == "" {
+		return nil, nil
+	}
+	return readFiles(l.configFile, named, l.options)
 }
 
 // given returns what the highest layer that gives the option says.

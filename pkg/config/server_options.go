@@ -32,7 +32,7 @@ func ServerFlags() ([]cli.Flag, func() (Server, error)) {
 func (s *Server) options() []*option {
 	own := []*option{
 		stringOption(&s.DataDir, parseDataDir, option{
-			name: "data-dir", category: categoryStorage, placeholder: "DIR",
+			name: dataDirName, category: categoryStorage, placeholder: "DIR",
 			usage: "where everything is kept: the database, keys, admin.kubeconfig",
 		}),
 		stringOption(&s.DatastoreEndpoint, asIs(checkEndpoint), option{

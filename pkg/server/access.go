@@ -49,7 +49,7 @@ func (s *server) ensureAccess(addr net.Addr) (*access, error) {
 	a := &access{
 		cfg:        s.cfg,
 		hosts:      append([]string{serviceIP}, s.cfg.TLSSANs...),
-		kubeconfig: filepath.Join(s.cfg.DataDir, "admin.kubeconfig"),
+		kubeconfig: config.AdminKubeconfig(s.cfg.DataDir),
 	}
 	host := tcp.IP
 	if host.IsUnspecified() {

@@ -1,0 +1,62 @@
+package config
+
+import "github.com/urfave/cli/v2"
+
+// Client is what a command that talks to a server was told about it. Get one from ClientFlags.
+type Client struct {
+	// Kubeconfig is the file of --kubeconfig; "" is none.
+	Kubeconfig string
+	// Context is the context of --context; "" is the kubeconfig's current one.
+	Context string
+
+	dataDir string
+	option  *option
+	loader  *loader
+}
+
+// ClientFlags returns the flags of every command that talks to a server, and what they are bound to, to be
+// used after a command line has been parsed with these flags. Without one, as for `reap kubectl`, it
+// holds what the environment and the configuration file say.
+func ClientFlags() ([]cli.Flag, *Client) {
+	s := DefaultServer()
+	c := &Client{dataDir: s.DataDir, loader: newLoader(s.options())}
+	c.option = stringOption(&c.dataDir, parseDataDir, option{
+		name: dataDirName, category: categoryAccess, placeholder: "DIR",
+		usage: "talk to the reap server of this data directory on this machine; goes before $KUBECONFIG",
+	})
+	return []cli.Flag{
+		&cli.StringFlag{
+			Name: "kubeconfig", Category: categoryAccess, Destination: &c.Kubeconfig,
+			Usage: "`FILE` kubeconfig of the server to talk to (default: $KUBECONFIG, that of the reap server on this " +
+				"machine, or ~/.kube/config)",
+		},
+		&cli.StringFlag{
+			Name: "context", Category: categoryAccess, Destination: &c.Context,
+			Usage: "`NAME` context of the kubeconfig (default: its current one)",
+		},
+		c.option.cliFlag(),
+		c.loader.config.cliFlag(),
+	}, c
+}
+
+// DataDirGiven reports whether the command line names the data directory.
+func (c *Client) DataDirGiven() bool { return c.option.flag.given }
+
+// DataDir returns the data directory of this machine's server, found as `reap server` finds it; "" where
+// nothing names one and there is no home directory. No file is read if the command line or the environment
+// names it, so that a file that only the server may read is in nobody's way.
+func (c *Client) DataDir() (string, error) {
+	given, found := c.loader.given(c.option, nil)
+	if !found {
+		files, err := c.loader.files()
+		if err != nil {
+			return "", err
+		}
+		given, found = c.loader.given(c.option, files)
+	}
+	if !found {
+		return c.dataDir, nil
+	}
+	err := apply(c.option, given)
+	return c.dataDir, err
+}
