@@ -160,6 +160,9 @@ func build(ctx context.Context, o Options) (*aggregatorapiserver.APIAggregator, 
 	if err != nil {
 		return nil, fmt.Errorf("assembling the API server: %w", err)
 	}
+	for path, h := range o.Handlers {
+		chain.GenericAPIServer.Handler.NonGoRestfulMux.HandlePrefix(path, h)
+	}
 	return chain, nil
 }
 

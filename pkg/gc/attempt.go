@@ -231,6 +231,7 @@ func (a *attempt) delete(ctx context.Context, d decide.Decision) (done bool, err
 		return a.read(ctx)
 	case outcome == act.Done:
 		countCollected(a.view.Key.Resource, d.Policy)
+		a.c.deleted.Add(1)
 		a.log(d).WithField("policy", string(d.Policy)).Debug("deleted an object that no owner keeps")
 	}
 	return true, nil

@@ -83,6 +83,8 @@ type Collector struct {
 	events         *act.Events // while Run runs
 	warned         warned
 	active         atomic.Int64 // attempts under way
+	deleted        atomic.Int64 // objects, since the start
+	began          time.Time
 	workers        int
 	orphanTimeout  time.Duration
 	cycleDetection bool
@@ -111,6 +113,7 @@ func New(o Options) (*Collector, error) {
 		cycleDetection: !o.NoCycleDetection,
 		log:            o.Log,
 		now:            time.Now,
+		began:          time.Now(),
 	}
 	clock := func() time.Time { return c.now() } // which tests replace
 	c.queue = newQueue("garbage_collector_attempt_to_delete", c.graph.Namespace, clock)

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"runtime/debug"
 	"sync"
@@ -18,6 +19,7 @@ import (
 	"github.com/reap-dev/reap/pkg/apiserver"
 	"github.com/reap-dev/reap/pkg/config"
 	"github.com/reap-dev/reap/pkg/datastore"
+	"github.com/reap-dev/reap/pkg/gc/report"
 )
 
 const (
@@ -60,6 +62,8 @@ type server struct {
 	cfg    config.Server
 	began  time.Time
 	notify notifier
+	// reports answers for the collector, whichever runs.
+	reports report.Handler
 }
 
 func (s *server) run(ctx context.Context) (err error) {
@@ -101,6 +105,7 @@ func (s *server) run(ctx context.Context) (err error) {
 		EtcdKeyFile:           store.KeyFile,
 		Shared:                s.cfg.SharedDatastore(),
 		ServiceClusterIPRange: serviceRange,
+		Handlers:              map[string]http.Handler{report.Root: &s.reports},
 		Args:                  s.cfg.KubeAPIServerArgs,
 	})
 	if err != nil {
@@ -133,7 +138,7 @@ func (s *server) serve(ctx context.Context, dir *dataDir, api *apiserver.Server,
 	})
 	running := make(chan struct{})
 	parts.Go(func() {
-		w := &workload{cfg: s.cfg, api: api, rootCA: access.rootCA, running: running}
+		w := &workload{cfg: s.cfg, api: api, rootCA: access.rootCA, running: running, reports: &s.reports}
 		if err := w.run(ctx); err != nil {
 			fail(err)
 		}

@@ -94,7 +94,7 @@ type View struct {
 	Synced bool
 }
 
-// Dependent is an object that names another as its owner.
+// Dependent is an observed object, as a rule one that names another as its owner.
 type Dependent struct {
 	Key    Key
 	Record *Record
@@ -131,6 +131,22 @@ func (g *Graph) Dependents(uid types.UID) []Dependent {
 	all := make([]Dependent, 0, len(nm.dependents))
 	for d := range nm.dependents {
 		all = append(all, Dependent{Key: d.key(), Record: d.rec})
+	}
+	return all
+}
+
+// Collecting returns the objects that have been deleted and stay for the collector:
+// for their dependents to go, or to be orphaned. It takes time linear in all objects.
+func (g *Graph) Collecting() []Dependent {
+	g.mu.RLock()
+	defer g.mu.RUnlock()
+	var all []Dependent
+	for _, n := range g.nodes {
+		for ; n != nil; n = n.twin {
+			if n.rec.collecting() {
+				all = append(all, Dependent{Key: n.key(), Record: n.rec})
+			}
+		}
 	}
 	return all
 }
