@@ -243,12 +243,14 @@ type attemptFunc func(context.Context, graph.Key) (again time.Time, err error)
 // work is one worker. It takes work until ctx ends, and none while the collector is
 // paused; what it has begun goes on with calls.
 func (c *Collector) work(ctx, calls context.Context, queue *queue, attempt attemptFunc) {
-	for {
+	for c.gate.wait(ctx) {
 		k, shutdown := queue.Get()
 		if shutdown {
 			return
 		}
-		if c.gate.wait(ctx) { // else the queue is being emptied
+		if c.gate.allow() != nil {
+			queue.Add(k) // the pause has begun meanwhile
+		} else {
 			c.active.Add(1)
 			c.workOn(calls, queue, attempt, k)
 			c.active.Add(-1)
