@@ -61,6 +61,9 @@ type Options struct {
 	OrphanTimeout time.Duration
 	// SyncTimeout bounds foreground deletions.
 	SyncTimeout Timeout
+	// Check is how often the graph's invariants are verified; 0 is never. It takes time
+	// linear in all objects, during which no event is taken in.
+	Check time.Duration
 	// NoCycleDetection leaves rings of objects in foreground deletion as they are.
 	NoCycleDetection bool
 	Log              *logrus.Entry
@@ -87,6 +90,7 @@ type Collector struct {
 	began          time.Time
 	workers        int
 	orphanTimeout  time.Duration
+	check          time.Duration
 	cycleDetection bool
 	log            *logrus.Entry
 	now            func() time.Time
@@ -110,6 +114,7 @@ func New(o Options) (*Collector, error) {
 		config:         o.Config,
 		workers:        workers(o.Workers),
 		orphanTimeout:  o.OrphanTimeout,
+		check:          o.Check,
 		cycleDetection: !o.NoCycleDetection,
 		log:            o.Log,
 		now:            time.Now,
@@ -189,6 +194,9 @@ func (c *Collector) Run(ctx context.Context, started func()) error {
 		if c.cycleDetection {
 			working.Go(func() { c.breakCycles(ctx, calls) })
 		}
+		if c.check > 0 {
+			working.Go(func() { c.checks(ctx) })
+		}
 		if started != nil {
 			started()
 		}
@@ -227,6 +235,24 @@ func (c *Collector) waitForFirstLists(ctx context.Context) bool {
 		c.log.WithField("syncing", c.observer.Monitors().Syncing).Warn("collector starts though some resources have not been listed yet; it reads their objects one by one")
 	}
 	return ctx.Err() == nil
+}
+
+// checks verifies the graph's invariants until ctx ends. What is wrong is logged as
+// an error; the collector goes on, since every write has evidence and preconditions
+// of its own.
+func (c *Collector) checks(ctx context.Context) {
+	tick := time.NewTicker(c.check)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		if err := c.graph.Check(); err != nil {
+			c.log.WithError(err).Error("the graph is broken")
+		}
+	}
 }
 
 // consider puts objects into the queue.

@@ -85,6 +85,7 @@ func (w *workload) lead(ctx context.Context, fence func(*rest.Config) *rest.Conf
 				Resync:           w.cfg.GC.Resync,
 				OrphanTimeout:    w.cfg.GC.OrphanTimeout,
 				SyncTimeout:      gc.Timeout{Base: w.cfg.GC.SyncTimeout, PerDependent: w.cfg.GC.SyncTimeoutPerDependent},
+				Check:            w.cfg.GC.Check,
 				NoCycleDetection: !w.cfg.GC.CycleDetection,
 				Log:              logrus.WithField("component", "gc"),
 			})

@@ -295,4 +295,3 @@ func TestPauseWithoutACollector(t *testing.T) {
 		t.Errorf("the next collector: %+v", st)
 	}
 }
-
