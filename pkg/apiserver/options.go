@@ -26,6 +26,8 @@ type Options struct {
 	Shared bool
 	// ServiceClusterIPRange is where Services get their addresses from.
 	ServiceClusterIPRange string
+	// Notes are shown by /readyz.
+	Notes []Note
 	// Args are the user's kube-apiserver arguments, key=value; they win over ours.
 	Args []string
 }

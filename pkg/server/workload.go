@@ -23,8 +23,9 @@ type workload struct {
 	api    *apiserver.Server
 	rootCA []byte
 	// running is closed once the collector runs, or this server waits to lead.
-	running chan struct{}
-	once    sync.Once
+	running   chan struct{}
+	once      sync.Once
+	readiness *readiness
 }
 
 // run works until ctx ends, and returns when all goroutines have ended. An error
@@ -97,7 +98,9 @@ func (w *workload) collect(ctx context.Context, o gc.Options) error {
 		if err != nil {
 			return err
 		}
+		w.readiness.collector.Store(c)
 		err = c.Run(ctx, w.isRunning)
+		w.readiness.collector.Store(nil)
 		if !errors.Is(err, gc.ErrStoreWentBack) {
 			return err
 		}
