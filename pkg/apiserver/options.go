@@ -30,6 +30,8 @@ type Options struct {
 	// Handlers are served under paths of their own and what is below them, to whoever
 	// RBAC allows it as non-resource URLs.
 	Handlers map[string]http.Handler
+	// Notes are shown by /readyz.
+	Notes []Note
 	// Args are the user's kube-apiserver arguments, key=value; they win over ours.
 	Args []string
 }

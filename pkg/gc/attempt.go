@@ -230,7 +230,7 @@ func (a *attempt) delete(ctx context.Context, d decide.Decision) (done bool, err
 	case outcome == act.Changed:
 		return a.read(ctx)
 	case outcome == act.Done:
-		countCollected(a.view.Key.Resource, d.Policy)
+		a.c.collected.add(a.view.Key.Resource, d.Policy)
 		a.c.deleted.Add(1)
 		a.log(d).WithField("policy", string(d.Policy)).Debug("deleted an object that no owner keeps")
 	}

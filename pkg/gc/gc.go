@@ -46,6 +46,12 @@ const (
 // ErrStoreWentBack ends Run when the store has lost commits that had been seen.
 var ErrStoreWentBack = observe.ErrStoreWentBack
 
+// MonitorState is what there is to say about the monitor of one resource.
+type MonitorState = observe.MonitorState
+
+// MonitorFailing is the state of a monitor whose resource cannot be listed or watched.
+const MonitorFailing = observe.Failing
+
 // Options says how the collector runs.
 type Options struct {
 	// Config reaches the API server. The collector sets no rate limit of its own.
@@ -88,6 +94,7 @@ type Collector struct {
 	active         atomic.Int64 // attempts under way
 	deleted        atomic.Int64 // objects, since the start
 	began          time.Time
+	collected      collected
 	workers        int
 	orphanTimeout  time.Duration
 	check          time.Duration
@@ -121,13 +128,13 @@ func New(o Options) (*Collector, error) {
 		began:          time.Now(),
 	}
 	clock := func() time.Time { return c.now() } // which tests replace
-	c.queue = newQueue("garbage_collector_attempt_to_delete", c.graph.Namespace, clock)
-	c.orphans = newQueue("garbage_collector_attempt_to_orphan", c.graph.Namespace, clock)
+	c.queue = newQueue(deleteQueue, c.graph.Namespace, clock)
+	c.orphans = newQueue(orphanQueue, c.graph.Namespace, clock)
 	c.gate = newGate(clock, o.Log)
 	c.actor = act.New(client, objects, c.gate.allow, countCall)
 	c.observer, err = observe.New(observe.Options{
 		Config: o.Config, Graph: c.graph, Consider: c.consider, Ignore: o.Ignore,
-		SweepEvery: o.Resync, Log: o.Log,
+		SweepEvery: o.Resync, SyncError: countSyncError, Ended: c.collected.forget, Log: o.Log,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("preparing the collector: %w", err)
@@ -149,6 +156,24 @@ func workers(want int) int {
 // Graph returns what the collector knows, for reports and tests. Whoever changes it
 // breaks the collector.
 func (c *Collector) Graph() *graph.Graph { return c.graph }
+
+// Monitors returns the state of each resource's monitor, in the order of their names.
+func (c *Collector) Monitors() []MonitorState { return c.observer.States() }
+
+// Unlistable names the resources that cannot be listed or watched at the moment.
+func (c *Collector) Unlistable() []string {
+	var names []string
+	for _, m := range c.observer.States() {
+		if m.State == observe.Failing {
+			names = append(names, m.Resource.GroupResource().String())
+		}
+	}
+	return names
+}
+
+// Undiscovered names the API groups whose resources cannot be discovered at the
+// moment.
+func (c *Collector) Undiscovered() []string { return c.observer.Undiscovered() }
 
 // Run collects until ctx ends, then finishes the calls under way, abandons those
 // that take longer than stopGrace, and returns when every goroutine has ended.

@@ -21,6 +21,12 @@ const (
 	stormAtMost = 2 * time.Second
 )
 
+// The queues have the names that they have in kube-controller-manager.
+const (
+	deleteQueue = "garbage_collector_attempt_to_delete"
+	orphanQueue = "garbage_collector_attempt_to_orphan"
+)
+
 // queue holds the objects that there is a reason to look at, each once, and hands
 // them out in turns: one of each namespace that has any. It may be used
 // concurrently.

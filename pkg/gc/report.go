@@ -20,6 +20,13 @@ func (c *Collector) Status() report.Status {
 		Objects: stats.Nodes, References: stats.Edges, Virtual: stats.Virtual,
 		Collected: c.deleted.Load(),
 	}
+	for _, m := range c.observer.States() {
+		r := report.Monitor{Resource: m.Resource.GroupResource().String(), State: string(m.State), Since: m.Since.UTC()}
+		if m.Err != nil {
+			r.Error = m.Err.Error()
+		}
+		s.Monitors = append(s.Monitors, r)
+	}
 	s.Waiting, s.WaitingCount = report.WaitingIn(c.graph, func(d graph.Dependent) time.Time {
 		return c.deadlines.of(d.Key, d.Record, now).UTC().Round(0)
 	})

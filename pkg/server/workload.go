@@ -24,9 +24,10 @@ type workload struct {
 	api    *apiserver.Server
 	rootCA []byte
 	// running is closed once the collector runs, or this server waits to lead.
-	running chan struct{}
-	once    sync.Once
-	reports *report.Handler
+	running   chan struct{}
+	once      sync.Once
+	readiness *readiness
+	reports   *report.Handler
 }
 
 // run works until ctx ends, and returns when all goroutines have ended. An error
@@ -105,9 +106,11 @@ func (w *workload) collect(ctx context.Context, o gc.Options) error {
 		if err != nil {
 			return err
 		}
+		w.readiness.collector.Store(c)
 		w.reports.Ask(c)
 		err = c.Run(ctx, w.isRunning)
 		w.reports.Absent("the collector has ended")
+		w.readiness.collector.Store(nil)
 		if !errors.Is(err, gc.ErrStoreWentBack) {
 			return err
 		}

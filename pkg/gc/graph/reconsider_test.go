@@ -217,5 +217,5 @@ func TestLookingAtAnOwnerQueuesNoDependent(t *testing.T) {
 	again := *w
 	again.ResourceVersion += "0"
 	wantKeys(t, "its status changes", g.show(widgets, &again), key(widgets, "o"))
-	wantKeys(t, "a dependent goes", g.Deleted(things, object("n", "a", blocks)), key(widgets, "o"))
+	wantKeys(t, "a dependent goes", g.end(things, object("n", "a", blocks)), key(widgets, "o"))
 }
