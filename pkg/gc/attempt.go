@@ -190,6 +190,10 @@ func (a *attempt) confirm(ctx context.Context) (done bool, err error) {
 // release takes the finalizer off an object in foreground deletion that nothing
 // blocks any more, unless its controller may still be creating dependents.
 func (a *attempt) release(ctx context.Context, d decide.Decision) (done bool, err error) {
+	var blockers []graph.Dependent
+	if d.Reason == decide.TimedOut {
+		blockers = a.c.graph.Blockers(a.view.Key) // of an object that does not wait there are none
+	}
 	live, outcome, err := a.c.actor.ReadStatus(ctx, a.gvr(), a.view.Record.Namespace, a.view.Record.Name)
 	switch {
 	case err != nil:
@@ -209,8 +213,8 @@ func (a *attempt) release(ctx context.Context, d decide.Decision) (done bool, er
 	}
 	a.c.deadlines.forget(a.view.Key)
 	switch {
-	case outcome == act.Done && d.Reason == decide.TimedOut:
-		a.warnOfTimeout()
+	case outcome == act.Done && len(blockers) > 0:
+		a.warnOfTimeout(blockers)
 	case outcome == act.Done:
 		a.log(d).Debug("ended the foreground deletion of an object that nothing blocks")
 	}

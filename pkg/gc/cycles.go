@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -74,23 +75,39 @@ func (c *Collector) breakCycle(ctx context.Context, ring []graph.Member) error {
 		return err
 	}
 	for _, really := range c.graph.CyclesAmong(live) {
+		var cut atomic.Bool
 		pool, poolCtx := errgroup.WithContext(ctx)
 		pool.SetLimit(c.workers)
 		for _, m := range really {
-			pool.Go(func() error { return c.unblock(poolCtx, m) })
+			pool.Go(func() error {
+				done, err := c.unblock(poolCtx, m)
+				if done {
+					cut.Store(true)
+				}
+				return err
+			})
 		}
-		if err := pool.Wait(); err != nil {
+		err := pool.Wait()
+		if cut.Load() {
+			// Even if not all were unblocked: what is left may be a ring no more.
+			countCycle()
+			c.warnOfRing(really)
+		}
+		if err != nil {
 			return err
-		}
-		countCycle()
-		names := memberNames(really)
-		for _, m := range really {
-			if r := c.graph.Catalog().Resource(m.Key.Resource); r != nil {
-				c.warn(r, m.Record, "CycleBroken", "Foreground deletion would have waited for ever for a ring of owners, %d in all (%s); they no longer block each other", len(really), names)
-			}
 		}
 	}
 	return nil
+}
+
+// warnOfRing tells users at each member why it can go now.
+func (c *Collector) warnOfRing(ring []graph.Member) {
+	names := memberNames(ring)
+	for _, m := range ring {
+		if r := c.graph.Catalog().Resource(m.Key.Resource); r != nil {
+			c.warn(r, m.Record, "CycleBroken", "Foreground deletion would have waited for ever for a ring of owners, %d in all (%s); they no longer block each other", len(ring), names)
+		}
+	}
 }
 
 // readMembers returns those members that still exist, as they are.
@@ -120,19 +137,21 @@ func (c *Collector) readMembers(ctx context.Context, ring []graph.Member) (map[s
 	return live, pool.Wait()
 }
 
-func (c *Collector) unblock(ctx context.Context, m graph.Member) error {
+// unblock takes a member out of the way of the others; done is true if the server did
+// it.
+func (c *Collector) unblock(ctx context.Context, m graph.Member) (done bool, err error) {
 	r := c.graph.Catalog().Resource(m.Key.Resource)
 	if r == nil || len(m.Blocking) == 0 {
-		return nil
+		return false, nil
 	}
 	outcome, err := c.actor.Unblock(ctx, r.Preferred(), m.Record, m.Blocking)
 	if err != nil {
-		return fmt.Errorf("breaking a ring: %w", err)
+		return false, fmt.Errorf("breaking a ring: %w", err)
 	}
 	if outcome == act.Changed {
-		return errRingChanges
+		return false, errRingChanges
 	}
-	return nil
+	return outcome == act.Done, nil
 }
 
 // memberNames lists the first few members of a ring.

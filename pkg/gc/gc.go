@@ -216,6 +216,7 @@ func (c *Collector) Run(ctx context.Context, started func()) error {
 		for range orphaners {
 			working.Go(func() { c.work(ctx, calls, c.orphans, c.attemptToOrphan) })
 		}
+		working.Go(func() { c.followWaits(ctx) })
 		if c.cycleDetection {
 			working.Go(func() { c.breakCycles(ctx, calls) })
 		}
