@@ -402,6 +402,11 @@ func (a *attempt) take(m *model) {
 	}
 }
 
+// fact returns what the graph has about an owner at a place.
+func (m *model) fact(o graph.OwnerView) graph.Fact {
+	return m.graph.ViewOf(alphas.GroupResource(), &graph.Record{Namespace: o.At.Namespace, References: []graph.Reference{o.Reference}}).Owners[0].Fact
+}
+
 func splitAPIVersion(s string) (group, version string) {
 	if i := strings.IndexByte(s, '/'); i >= 0 {
 		return s[:i], s[i+1:]
