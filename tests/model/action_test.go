@@ -32,6 +32,9 @@ const (
 	opTick    op = "tick"            // n minutes pass
 	opPause   op = "pause"           // n quarters of a second pass, after all that was sent has arrived
 	opOrphan  op = "begin orphaning" // worker n takes key from the queue of those
+	opLook    op = "look for rings"  // n: in which order
+	opBreak   op = "break rings"     // the nth of what such a look may do next; held: the call fails
+	opExpire  op = "expire"          // the deadline of key, in foreground deletion, passes
 )
 
 // action is one step, as a value: a history can be replayed and cut down.
@@ -72,11 +75,11 @@ func (a action) String() string {
 		fmt.Fprintf(&b, " %s", a.policy)
 	}
 	switch a.op {
-	case opRelist, opBegin, opOrphan, opStep, opTick, opPause:
+	case opRelist, opBegin, opOrphan, opStep, opTick, opPause, opLook, opBreak:
 		fmt.Fprintf(&b, " %d", a.n)
 	}
 	if a.held {
-		b.WriteString(map[op]string{opCreate: " held", opStep: " fault", opRelist: " empty"}[a.op])
+		b.WriteString(map[op]string{opCreate: " held", opStep: " fault", opBreak: " fault", opRelist: " empty"}[a.op])
 	}
 	return b.String()
 }

@@ -15,7 +15,13 @@ import (
 	"github.com/reap-dev/reap/pkg/gc/graph"
 )
 
-var mostStates = flag.Int("model.states", 4_000, "states to explore of each small world; 0 for all")
+var mostStates = flag.Int("model.states", 4_000/slowness, "states to explore of each small world, more for deep ones; 0 for all")
+
+// wholeStates is more than any deep world has.
+const wholeStates = 40_000
+
+// deepStates is how many of them are explored.
+const deepStates = wholeStates / slowness
 
 // smallWorld is explored in every order: its objects exist when the collector
 // starts and its users go on in any interleaving, each through a script of his own.
@@ -25,6 +31,18 @@ type smallWorld struct {
 	scripts [][]action
 	// mirrored serves the owner's storage under its second name too.
 	mirrored bool
+	// kinds are those that are served; nil for all, or all but the mirrors.
+	kinds []*kind
+	// deep is true if every order is to be tried though there are many.
+	deep bool
+	// rested is true if the world comes to rest before its users go on.
+	rested bool
+	// looks is true if rings may be looked for at any time, not only in the end.
+	looks bool
+	// blind is true if rings are never looked for.
+	blind bool
+	// timeouts is true if foreground deletions time out.
+	timeouts bool
 }
 
 // explorer walks the states of a small world depth first. The graph cannot be
@@ -32,6 +50,7 @@ type smallWorld struct {
 type explorer struct {
 	smallWorld
 	seen     map[state]bool
+	prelude  []action // what brings the world to rest first
 	path     []action
 	most     int
 	declared []graph.Reference
@@ -50,6 +69,11 @@ func explore(w smallWorld, most int) (*explorer, error) {
 			}
 		}
 	}
+	if w.rested {
+		m, _ := e.start()
+		m.record = &e.prelude
+		m.settle()
+	}
 	m, positions := e.start()
 	return e, e.visit(m, positions)
 }
@@ -58,12 +82,21 @@ func (e *explorer) start() (*model, []int) {
 	m := newModel(1, 0)
 	// A stream that no object needs would only multiply the orders.
 	m.server.served[mirrors] = e.mirrored
+	if e.kinds != nil {
+		for _, k := range allKinds {
+			m.server.served[k] = slices.Contains(e.kinds, k)
+		}
+	}
 	for _, a := range e.objects {
 		if !m.apply(a) {
 			panic("cannot " + a.String())
 		}
 	}
+	m.detects, m.timeouts = !e.blind, e.timeouts
 	m.resync()
+	for _, a := range e.prelude {
+		m.apply(a)
+	}
 	return m, make([]int, len(e.scripts))
 }
 
@@ -105,6 +138,21 @@ func (e *explorer) steps(m *model, positions []int) (next []action) {
 	}
 	if slices.ContainsFunc(slices.Collect(maps.Values(m.timers)), func(t time.Time) bool { return t.Sub(m.now) <= time.Second }) {
 		next = append(next, action{op: opPause, n: 4})
+	}
+	if e.looks && m.canLook() {
+		next = append(next, action{op: opLook})
+	}
+	if m.breaking != nil {
+		for n := range m.breaking.choices() {
+			next = append(next, action{op: opBreak, n: n})
+		}
+	}
+	if m.timeouts {
+		for _, k := range m.waiting() {
+			if !m.isLate(k) {
+				next = append(next, action{op: opExpire, key: k})
+			}
+		}
 	}
 	if m.workers[0] != nil {
 		return append(next, action{op: opStep})
@@ -196,7 +244,7 @@ func (e *explorer) failed(err error) error {
 }
 
 func TestEveryOrder(t *testing.T) {
-	worlds := smallWorlds()
+	worlds := slices.Concat(smallWorlds(), policyWorlds(), ringWorlds(), timeoutWorlds())
 	most := *mostStates
 	if testing.Short() {
 		most = min(most, 1000)
@@ -208,9 +256,16 @@ func TestEveryOrder(t *testing.T) {
 	for range runtime.GOMAXPROCS(0) {
 		wg.Go(func() {
 			for w := range queue {
+				most := most
+				if w.deep && most > 0 && !testing.Short() {
+					most = max(most, deepStates)
+				}
 				e, err := explore(w, most)
 				if err != nil {
 					t.Errorf("%s: %v", w.name, err)
+				}
+				if w.deep && len(e.seen) >= wholeStates {
+					t.Errorf("%s: not every order was tried: it has more than %d states", w.name, len(e.seen))
 				}
 				mu.Lock()
 				states += len(e.seen)

@@ -2,7 +2,9 @@ package model
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -37,6 +39,9 @@ func (g *generator) next(m *model) action {
 		return action{op: opDelete, uid: g.any().uid, policy: g.policy()}
 	case c < 10:
 		o := g.any()
+		if g.chance(g.rings, 100) {
+			return g.close(m, o)
+		}
 		return action{op: opEdit, uid: o.uid, refs: g.references(o.namespace)}
 	case c < 12:
 		return action{op: opRelease, uid: g.any().uid}
@@ -58,6 +63,17 @@ func (g *generator) next(m *model) action {
 		return action{op: opTick, n: g.r.IntN(20)}
 	case c < 55:
 		return action{op: opDeliver, kind: one(g, allKinds)}
+	}
+	if m.breaking != nil && g.chance(1, 3) {
+		return action{op: opBreak, n: g.r.IntN(m.breaking.choices()), held: !g.lossless && g.chance(g.fault, 100)}
+	}
+	if m.canLook() && g.chance(1, 10) {
+		return action{op: opLook, n: g.r.IntN(2)}
+	}
+	if m.timeouts && g.chance(1, 50) {
+		if keys := m.waiting(); len(keys) > 0 {
+			return action{op: opExpire, key: one(g, keys)}
+		}
 	}
 	n := g.r.IntN(len(m.workers))
 	if m.workers[n] != nil {
@@ -89,6 +105,29 @@ func (g *generator) next(m *model) action {
 		return action{op: opBegin, n: n, key: least}
 	}
 	return action{op: opBegin, n: n, key: one(g, sortedKeys(keys))}
+}
+
+// close makes an object name one that depends on it, perhaps through others, or
+// itself: that is where rings come from.
+func (g *generator) close(m *model, o object) action {
+	below := []types.UID{o.uid}
+	for i := 0; i < len(below) && len(below) < 10; i++ {
+		for _, uid := range slices.Sorted(maps.Keys(m.server.objects)) {
+			if !slices.Contains(below, uid) && slices.ContainsFunc(m.server.objects[uid].refs, func(r graph.Reference) bool { return r.UID == below[i] }) {
+				below = append(below, uid)
+			}
+		}
+	}
+	uid := one(g, below)
+	a := action{op: opEdit, uid: o.uid}
+	if now := m.server.objects[o.uid]; now != nil && g.chance(1, 2) {
+		a.refs = slices.Clone(now.refs)
+	}
+	if d := m.server.objects[uid]; d != nil {
+		k := one(g, kindsOf(d.storage))
+		a.refs = append(a.refs, blocking(reference(k, one(g, k.Versions), *d)))
+	}
+	return a
 }
 
 // policy draws how a user deletes, or which finalizer he sets.

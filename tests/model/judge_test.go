@@ -15,6 +15,7 @@ import (
 func (m *model) truth(objects map[types.UID]*object, decided time.Time) *facts {
 	return &facts{
 		objects: objects, served: m.server.served, wasUnserved: m.server.wasUnserved, witnessed: m.witnessed, orphaned: m.server.orphaned, forgotten: m.server.forgotten, orphaning: m.server.orphaning,
+		detects: m.detects, timeouts: m.timeouts,
 		waited: func(uid types.UID) bool {
 			t, did := m.server.waited[uid]
 			return did && t.After(decided.Add(-decide.WaitingFor))
@@ -57,8 +58,13 @@ func (m *model) judgeDrop(o *object, drop []graph.Reference, decided time.Time) 
 }
 
 // judgeRelease judges the end of a foreground deletion that was decided on at a time.
-func (m *model) judgeRelease(o *object, decided time.Time) {
+// One that is late may end whatever blocks it.
+func (m *model) judgeRelease(o *object, decided time.Time, late bool) {
 	m.releases++
+	if late {
+		m.timedOut++
+		return
+	}
 	f := m.truth(m.server.objects, decided)
 	for _, d := range m.server.objects {
 		if f.blocks(d, o, func(r graph.Reference) bool {
@@ -69,6 +75,19 @@ func (m *model) judgeRelease(o *object, decided time.Time) {
 			return shown && m.known(d, r, decided) && (k == nil || f.names(d, r, o))
 		}) {
 			m.fail("the collector lets %s go, which %s blocks", o.uid, d.uid)
+		}
+	}
+}
+
+// judgeUnblock judges a write that makes references hold their owners no longer: at
+// some moment since the look for rings began, this very state of the object was in a
+// ring, and the references within it. Nobody can know more than that: a ring may be
+// taken apart between the last read and the first write.
+func (m *model) judgeUnblock(o *object, unblock []graph.Reference) {
+	m.unblocks++
+	for _, r := range unblock {
+		if !m.breaking.within[within{o.uid, o.version, r}] {
+			m.fail("the collector cuts a chain: %s no longer blocks %s", o.uid, r.UID)
 		}
 	}
 }

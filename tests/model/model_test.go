@@ -34,13 +34,24 @@ type model struct {
 	now       time.Time
 	users     map[types.UID]*object // the server's objects, had nothing been collected
 	witnessed map[[2]types.UID]witness
+	// detects is true if rings are looked for, waitingChanged if a look may find
+	// something new, and lookAgain if the last one could not break all that it found.
+	detects, waitingChanged, lookAgain bool
+	breaking                           *breaking // nil: none under way
+	// timeouts is true if foreground deletions time out; late holds those whose
+	// deadline has passed, with the graph's count of progress then.
+	timeouts bool
+	late     map[graph.Key]uint64
 	// checkEvery is how often the graph's invariants are verified, in steps.
 	checkEvery, steps                           int
 	deletes, drops, releases, orphanings, frees int
+	unblocks, timedOut                          int
 	// stale is true once the graph has been told of an owner's presence after its end,
 	// and had no proof of the end: nothing named the owner when its DELETED event
 	// came. It is believed for decide.RecheckAfter; nobody could know better.
 	stale bool
+	// record, if not nil, takes the steps down.
+	record *[]action
 	// wrong is what went wrong first.
 	wrong error
 }
@@ -49,7 +60,7 @@ func newModel(workers, checkEvery int) *model {
 	m := &model{
 		server: newServer(), graph: graph.New(), now: epoch, checkEvery: checkEvery,
 		queue: map[graph.Key]bool{}, delayed: map[graph.Key]bool{}, orphans: map[graph.Key]bool{}, orphansDelayed: map[graph.Key]bool{},
-		orphaned: map[types.UID]bool{}, plain: true, storages: map[types.UID]string{}, timers: map[graph.Key]time.Time{},
+		orphaned: map[types.UID]bool{}, plain: true, detects: true, late: map[graph.Key]uint64{}, storages: map[types.UID]string{}, timers: map[graph.Key]time.Time{},
 		workers: make([]*attempt, workers), users: map[types.UID]*object{}, witnessed: map[[2]types.UID]witness{},
 	}
 	for _, k := range allKinds {
@@ -70,6 +81,13 @@ func (m *model) apply(a action) bool {
 	if !m.take(a) {
 		return false
 	}
+	m.waitingChanged = m.graph.TakeWaitingChanged() || m.waitingChanged
+	if m.breaking != nil {
+		m.breaking.noteRings(m)
+	}
+	if m.record != nil {
+		*m.record = append(*m.record, a)
+	}
 	if m.steps++; m.checkEvery > 0 && m.steps%m.checkEvery == 0 {
 		m.check()
 	}
@@ -83,6 +101,12 @@ func (m *model) take(a action) bool {
 		return m.observe(a)
 	case opBegin, opOrphan, opStep:
 		return m.work(a)
+	case opLook:
+		return m.lookForRings(a.n%2 == 1)
+	case opBreak:
+		return m.breaking != nil && m.breaking.step(m, a.n, a.held)
+	case opExpire:
+		return m.expire(a.key)
 	case opTick:
 		m.pass(time.Duration(a.n) * time.Minute)
 	case opPause:

@@ -17,7 +17,7 @@ import (
 )
 
 var (
-	searchTime = flag.Duration("model.time", 45*time.Second, "how long to search random worlds; -short takes a tenth")
+	searchTime = flag.Duration("model.time", 20*time.Second/slowness, "how long to search random worlds; -short takes a tenth")
 	searchSeed = flag.Uint64("model.seed", 0, "try only the random world of this seed")
 )
 
@@ -34,6 +34,8 @@ type world struct {
 	fault           int // of a hundred calls
 	policies        int // of a hundred deletions, those that are not in the background
 	blocking        int // of a hundred references
+	rings           int // of a hundred edits, those that make objects own each other
+	blind, timeouts bool
 }
 
 // worldOf draws a world from its seed. Most are small: there the search is dense.
@@ -46,6 +48,10 @@ func worldOf(seed uint64) world {
 	if r.IntN(3) > 0 {
 		w.policies, w.blocking = 10+r.IntN(80), r.IntN(90)
 	}
+	if w.policies > 0 && r.IntN(2) == 0 {
+		w.rings = 20 + r.IntN(60)
+	}
+	w.blind, w.timeouts = r.IntN(4) == 0, r.IntN(3) == 0
 	w.steps = 50 + r.IntN(250)
 	if r.IntN(1000) == 0 {
 		w.objects, w.steps, w.checkEvery = 1000+r.IntN(3000), 20_000, 5000
@@ -65,7 +71,7 @@ func TestRandomWorlds(t *testing.T) {
 		limit /= 10
 	}
 	first := uint64(time.Now().UnixNano())
-	var next, deletes, drops, releases, orphanings, frees atomic.Uint64
+	var next, deletes, drops, releases, orphanings, frees, unblocks, timedOut atomic.Uint64
 	stop := time.Now().Add(limit)
 	var wg sync.WaitGroup
 	for range runtime.GOMAXPROCS(0) {
@@ -77,13 +83,15 @@ func TestRandomWorlds(t *testing.T) {
 				releases.Add(uint64(m.releases))
 				orphanings.Add(uint64(m.orphanings))
 				frees.Add(uint64(m.frees))
+				unblocks.Add(uint64(m.unblocks))
+				timedOut.Add(uint64(m.timedOut))
 			}
 		})
 	}
 	wg.Wait()
-	t.Logf("%d worlds, %d deletes, %d drops, %d foreground deletions and %d orphanings ended, %d dependents freed",
-		next.Load(), deletes.Load(), drops.Load(), releases.Load(), orphanings.Load(), frees.Load())
-	if n := next.Load(); n > 1000 && (deletes.Load() < n || min(drops.Load(), releases.Load(), orphanings.Load(), frees.Load()) < n/20) {
+	t.Logf("%d worlds, %d deletes, %d drops, %d foreground deletions (%d timed out) and %d orphanings ended, %d dependents freed, %d unblocked",
+		next.Load(), deletes.Load(), drops.Load(), releases.Load(), timedOut.Load(), orphanings.Load(), frees.Load(), unblocks.Load())
+	if n := next.Load(); n > 1000 && (deletes.Load() < n || min(drops.Load(), releases.Load(), orphanings.Load(), frees.Load(), unblocks.Load(), timedOut.Load()) < n/20) {
 		t.Error("little was collected: the search is blind")
 	}
 }
@@ -91,7 +99,7 @@ func TestRandomWorlds(t *testing.T) {
 // TestLargeWorlds has thousands of objects each.
 func TestLargeWorlds(t *testing.T) {
 	n := uint64(4)
-	if testing.Short() {
+	if testing.Short() || slowness > 1 {
 		n = 1
 	}
 	for seed := range n {
@@ -104,10 +112,16 @@ func TestLargeWorlds(t *testing.T) {
 
 func tryWorld(t *testing.T, seed uint64) *model { return run(t, worldOf(seed)) }
 
+func (w world) start() *model {
+	m := newModel(w.workers, w.checkEvery)
+	m.detects, m.timeouts = !w.blind, w.timeouts
+	return m
+}
+
 // run lives through a world; a failure is cut down to a short history.
 func run(t *testing.T, w world) *model {
 	g := &generator{world: w, r: rand.New(rand.NewPCG(w.seed, 1))}
-	m := newModel(w.workers, w.checkEvery)
+	m := w.start()
 	var history []action
 	for len(history) < w.steps && m.wrong == nil {
 		if a := g.next(m); m.apply(a) {
@@ -163,7 +177,7 @@ func shrink(history []action, err error, w world) ([]action, error) {
 }
 
 func replay(history []action, w world) error {
-	m := newModel(w.workers, w.checkEvery)
+	m := w.start()
 	for _, a := range history {
 		m.apply(a)
 	}

@@ -13,7 +13,7 @@ import (
 func (m *model) settle() {
 	for quiet := 0; quiet < 2 && m.wrong == nil; {
 		writes, moved := m.server.writes, false
-		for m.resync() {
+		for m.apply(action{op: opResync}) {
 			moved = true
 		}
 		for _, mon := range m.monitors {
@@ -45,6 +45,14 @@ func (m *model) settle() {
 				}
 			}
 		}
+		for m.breaking != nil || m.apply(action{op: opLook}) {
+			for m.breaking != nil && m.wrong == nil {
+				m.apply(action{op: opBreak})
+			}
+			if m.lookAgain || m.wrong != nil {
+				break // it would fail again before anything else has happened
+			}
+		}
 		// What fails for good fails again and moves nothing.
 		maps.Copy(m.queue, m.delayed)
 		maps.Copy(m.orphans, m.orphansDelayed)
@@ -64,6 +72,9 @@ func (m *model) settle() {
 func (m *model) elapse() {
 	for quiet := 0; quiet < 2 && m.wrong == nil; quiet++ {
 		writes := m.server.writes
+		for _, k := range m.waiting() {
+			m.apply(action{op: opExpire, key: k})
+		}
 		for _, k := range allKinds {
 			m.apply(action{op: opSweep, kind: k})
 		}

@@ -69,7 +69,7 @@ func smallWorlds() (worlds []smallWorld) {
 			}
 		}
 	}
-	return append(worlds, policyWorlds()...)
+	return worlds
 }
 
 // policyWorlds returns an owner that is deleted in the foreground, or so that its
