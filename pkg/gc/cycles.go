@@ -68,13 +68,17 @@ func (c *Collector) breakCycles(ctx, calls context.Context) {
 
 // breakCycle reads the members of a ring live, finds the rings among what is really
 // there, and sets blockOwnerDeletion to false on the references within them, and on
-// no other.
+// no other. A ring whose members are not all as the graph has them is left for later:
+// the events of that are on their way.
 func (c *Collector) breakCycle(ctx context.Context, ring []graph.Member) error {
 	live, err := c.readMembers(ctx, ring)
 	if err != nil {
 		return err
 	}
 	for _, really := range c.graph.CyclesAmong(live) {
+		if !unchanged(really, ring) {
+			return errRingChanges
+		}
 		var cut atomic.Bool
 		pool, poolCtx := errgroup.WithContext(ctx)
 		pool.SetLimit(c.workers)
@@ -100,6 +104,21 @@ func (c *Collector) breakCycle(ctx context.Context, ring []graph.Member) error {
 	return nil
 }
 
+// unchanged is true if every member that was read live has the version that the graph
+// had before. Members are read one after another, and what that shows was perhaps never
+// there at once; but a version that is found again was there all the time between, and
+// so were all of them together.
+func unchanged(read, known []graph.Member) bool {
+	versions := make(map[graph.Key]string, len(known))
+	for _, m := range known {
+		versions[m.Key] = m.Record.ResourceVersion
+	}
+	for _, m := range read {
+		if m.Record.ResourceVersion != versions[m.Key] {
+			return false
+		}
+	}
+	return true
 // warnOfRing tells users at each member why it can go now.
 func (c *Collector) warnOfRing(ring []graph.Member) {
 	names := memberNames(ring)
