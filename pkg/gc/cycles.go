@@ -119,6 +119,8 @@ func unchanged(read, known []graph.Member) bool {
 		}
 	}
 	return true
+}
+
 // warnOfRing tells users at each member why it can go now.
 func (c *Collector) warnOfRing(ring []graph.Member) {
 	names := memberNames(ring)
