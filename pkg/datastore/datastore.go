@@ -113,6 +113,7 @@ func (s *Store) Stop() {
 func kineConfig(o Options, endpointURL, listener string, wg *sync.WaitGroup) endpoint.Config {
 	return endpoint.Config{
 		WaitGroup:           wg,
+		GRPCServer:          newGRPCServer(),
 		Listener:            listener,
 		Endpoint:            endpointURL,
 		MetricsRegisterer:   o.Metrics,

@@ -1,0 +1,125 @@
+package datastore
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+// open starts a datastore over SQLite and returns a client of it.
+func open(t *testing.T) *clientv3.Client {
+	t.Helper()
+	s, err := Start(t.Context(), Options{Dir: t.TempDir(), Synchronous: "normal", Metrics: prometheus.NewRegistry(), StartTimeout: time.Minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Stop)
+	c, err := clientv3.New(clientv3.Config{Endpoints: s.Endpoints, Context: t.Context()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return c
+}
+
+func create(ctx context.Context, c *clientv3.Client, key string) error {
+	_, err := c.Txn(ctx).If(clientv3.Compare(clientv3.ModRevision(key), "=", 0)).Then(clientv3.OpPut(key, "v")).Commit()
+	return err
+}
+
+func remove(ctx context.Context, c *clientv3.Client, key string, revision int64) error {
+	_, err := c.Txn(ctx).If(clientv3.Compare(clientv3.ModRevision(key), "=", revision)).
+		Then(clientv3.OpDelete(key)).Else(clientv3.OpGet(key)).Commit()
+	return err
+}
+
+// TestListIsTrueToItsRevision lists while others write, as the API server does: what a list does not show
+// must come as an event after its revision, and what it shows must have been there then.
+func TestListIsTrueToItsRevision(t *testing.T) {
+	c := open(t)
+	for round := range 20 {
+		prefix := fmt.Sprintf("/registry/things-%d/", round)
+		const n = 60
+		var keys []string
+		for i := range n {
+			keys = append(keys, fmt.Sprintf("%s%03d", prefix, i))
+			if err := create(t.Context(), c, keys[i]); err != nil {
+				t.Fatal(err)
+			}
+		}
+		all, err := c.Get(t.Context(), prefix, clientv3.WithPrefix())
+		if err != nil || len(all.Kvs) != n {
+			t.Fatalf("%d keys, %v", len(all.Kvs), err)
+		}
+		var writing sync.WaitGroup
+		writing.Go(func() {
+			for _, kv := range all.Kvs {
+				if err := remove(t.Context(), c, string(kv.Key), kv.ModRevision); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+		for done := false; !done; {
+			// The first of several pages, and in the end a list of nothing.
+			page, err := c.Get(t.Context(), prefix, clientv3.WithPrefix(), clientv3.WithLimit(5))
+			if err != nil {
+				t.Fatal(err)
+			}
+			then, err := c.Get(t.Context(), prefix, clientv3.WithPrefix(), clientv3.WithLimit(5), clientv3.WithRev(page.Header.Revision))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got, want := names(page), names(then); got != want {
+				t.Fatalf("a list at revision %d shows %s, there were %s", page.Header.Revision, got, want)
+			}
+			done = len(page.Kvs) == 0
+		}
+		writing.Wait()
+	}
+}
+
+// TestListOfNothingIsTrueToItsRevision has the first key created while the list is made.
+func TestListOfNothingIsTrueToItsRevision(t *testing.T) {
+	c := open(t)
+	for round := range 200 {
+		prefix := fmt.Sprintf("/registry/first-%d/", round)
+		var writing sync.WaitGroup
+		writing.Go(func() {
+			if err := create(t.Context(), c, prefix+"key"); err != nil {
+				t.Error(err)
+			}
+		})
+		for done := false; !done; {
+			list, err := c.Get(t.Context(), prefix, clientv3.WithPrefix(), clientv3.WithLimit(5))
+			if err != nil {
+				t.Fatal(err)
+			}
+			then, err := c.Get(t.Context(), prefix, clientv3.WithPrefix(), clientv3.WithLimit(5), clientv3.WithRev(list.Header.Revision))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got, want := names(list), names(then); got != want {
+				t.Fatalf("a list at revision %d shows %s, there were %s", list.Header.Revision, got, want)
+			}
+			done = len(list.Kvs) > 0
+		}
+		writing.Wait()
+	}
+}
+
+func names(r *clientv3.GetResponse) (s string) {
+	for _, kv := range r.Kvs {
+		s += string(kv.Key) + fmt.Sprintf("@%d ", kv.ModRevision)
+	}
+	return s
+}

@@ -1,0 +1,96 @@
+package integration
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+)
+
+// TestListsInACascadeMissNothing lists in pages and watches from there, as every informer does, while
+// objects go: whatever a list shows, the watch after it shows the end of. An informer that missed one
+// would keep the object for ever.
+func TestListsInACascadeMissNothing(t *testing.T) {
+	const n = 1000
+	s := shared(t)
+	ns := s.namespace(t, "listed")
+	o := s.create(t, configMaps, ns, "owner")
+	s.createMany(t, n, configMaps, ns, "dependent", owner(o))
+	s.delete(t, configMaps, o)
+	var all []*lister
+	for busy := true; busy; {
+		l := s.listAndWatch(t, ns)
+		busy = len(l.listed) > 1
+		all = append(all, l)
+	}
+	t.Logf("%d lists", len(all))
+	s.awaitCount(t, 0, configMaps, ns)
+	last := s.create(t, configMaps, ns, "last")
+	for i, l := range all {
+		await(t, fmt.Sprintf("watch %d to show what is left", i), func(context.Context) (bool, any) {
+			left := l.left()
+			return slices.Equal(left, []string{rootCA, last.GetName()}), left
+		})
+	}
+}
+
+// lister knows what a list has shown, and the events after it.
+type lister struct {
+	listed map[string]bool
+	mu     sync.Mutex
+	there  map[string]bool
+}
+
+func (s *server) listAndWatch(t *testing.T, ns string) *lister {
+	t.Helper()
+	client := s.meta.Resource(configMaps.gvr).Namespace(ns)
+	l := &lister{listed: map[string]bool{}}
+	version := ""
+	for o := (metav1.ListOptions{Limit: 20}); ; {
+		page, err := client.List(t.Context(), o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range page.Items {
+			l.listed[m.Name] = true
+		}
+		version, o.Continue = page.ResourceVersion, page.Continue
+		if o.Continue == "" {
+			break
+		}
+	}
+	l.there = maps.Clone(l.listed)
+	w, err := client.Watch(t.Context(), metav1.ListOptions{ResourceVersion: version})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var watching sync.WaitGroup
+	watching.Go(func() {
+		for e := range w.ResultChan() {
+			m, ok := e.Object.(metav1.Object)
+			if !ok {
+				return // it was stopped; one that ends before does not show what is left
+			}
+			l.mu.Lock()
+			if e.Type == watch.Deleted {
+				delete(l.there, m.GetName())
+			} else {
+				l.there[m.GetName()] = true
+			}
+			l.mu.Unlock()
+		}
+	})
+	t.Cleanup(func() { w.Stop(); watching.Wait() })
+	return l
+}
+
+func (l *lister) left() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Sorted(maps.Keys(l.there))
+}
