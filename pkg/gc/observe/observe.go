@@ -32,7 +32,7 @@ const pollEvery = 30 * time.Second
 
 // afterChange are the delays after which discovery is asked again when a CRD or
 // an APIService has changed: discovery lags behind them.
-var afterChange = []time.Duration{0, 100 * time.Millisecond, 300 * time.Millisecond, time.Second, 3 * time.Second}
+var afterChange = []time.Duration{0, 100 * time.Millisecond, 300 * time.Millisecond, 600 * time.Millisecond, time.Second, time.Second, 2 * time.Second}
 
 // relistAtMost bounds how often one resource is listed again because its monitor
 // does not show what is there: a server that goes on answering wrong lists must not
