@@ -1,8 +1,8 @@
 // Package apiserver runs kube-apiserver in process.
 //
 // It is configured through kube-apiserver's own options, and adds three things:
-// a transport that reaches the handler chain without a connection, handlers under
-// paths of our own, and an end within seconds. Feature gates and the metrics
+// a transport that reaches the handler chain without a connection, notes of other
+// parts in /readyz, and an end within seconds. Feature gates and the metrics
 // registry belong to the process, so only one API server can run in a process.
 package apiserver
 

@@ -134,7 +134,7 @@ func New(o Options) (*Collector, error) {
 	c.actor = act.New(client, objects, c.gate.allow, countCall)
 	c.observer, err = observe.New(observe.Options{
 		Config: o.Config, Graph: c.graph, Consider: c.consider, Ignore: o.Ignore,
-		SweepEvery: o.Resync, SyncError: countSyncError, Ended: c.collected.forget, Log: o.Log,
+		SweepEvery: o.Resync, SyncError: countSyncError, Began: c.collected.begin, Ended: c.collected.end, Log: o.Log,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("preparing the collector: %w", err)

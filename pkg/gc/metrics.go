@@ -41,11 +41,8 @@ var (
 		Help: "Foreground deletions that were given up on though a dependent still blocked them.",
 	})
 
-	// syncErrors has the name and the help that it has in kube-controller-manager.
-	syncErrors increaser = metrics.NewCounter(&metrics.CounterOpts{
-		Subsystem: "garbagecollector_controller", Name: "resources_sync_error_total",
-		Help: "Number of garbage collector resources sync errors",
-	})
+	// syncErrors is set by registerMetrics.
+	syncErrors increaser
 
 	// current is the collector that runs; nil when none does.
 	current atomic.Pointer[Collector]
@@ -98,7 +95,7 @@ func registerMetrics() {
 			gauge("undiscovered_groups", "API groups that discovery fails for.", func(c *Collector) int { return len(c.observer.Undiscovered()) }),
 		)
 		legacyregistry.CustomMustRegister(&monitorMetrics{})
-		registerSyncErrors()
+		syncErrors = registerSyncErrors(legacyregistry.Register)
 		for _, r := range decide.Reasons() {
 			decisions.WithLabelValues(string(r))
 		}
@@ -113,17 +110,21 @@ func registerMetrics() {
 	})
 }
 
-// registerSyncErrors takes over the counter of that name that the process may have
-// already: Kubernetes' own collector registers it when one is made.
-func registerSyncErrors() {
-	err := legacyregistry.Register(syncErrors.(*metrics.Counter))
+// registerSyncErrors registers the counter that Kubernetes' own collector has, under
+// the same name and with the same help, and returns the one that counts: where such a
+// collector has been made in this process before, its counter.
+func registerSyncErrors(register func(metrics.Registerable) error) increaser {
+	ours := metrics.NewCounter(&metrics.CounterOpts{
+		Subsystem: "garbagecollector_controller", Name: "resources_sync_error_total",
+		Help: "Number of garbage collector resources sync errors",
+	})
 	var taken prometheus.AlreadyRegisteredError
-	if !errors.As(err, &taken) {
-		return
+	if errors.As(register(ours), &taken) {
+		if theirs, ok := taken.ExistingCollector.(increaser); ok {
+			return theirs
+		}
 	}
-	if c, ok := taken.ExistingCollector.(increaser); ok {
-		syncErrors = c
-	}
+	return ours
 }
 
 func countDecision(r decide.Reason) { decisions.WithLabelValues(string(r)).Inc() }

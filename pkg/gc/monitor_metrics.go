@@ -70,33 +70,38 @@ func (c *Collector) collectMonitor(ch chan<- metrics.Metric, m observe.MonitorSt
 }
 
 // collected counts the objects that the collector has deleted, by resource, for as
-// long as the resource has a monitor.
+// long as the resource has a monitor. What a worker counts later than that is dropped:
+// nobody would take it away again.
 type collected struct {
 	mu sync.Mutex
 	n  map[schema.GroupResource]map[metav1.DeletionPropagation]uint64
 }
 
-func (t *collected) add(gr schema.GroupResource, p metav1.DeletionPropagation) {
+func (t *collected) begin(gr schema.GroupResource) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.n == nil {
 		t.n = map[schema.GroupResource]map[metav1.DeletionPropagation]uint64{}
 	}
-	if t.n[gr] == nil {
-		t.n[gr] = map[metav1.DeletionPropagation]uint64{}
+	t.n[gr] = map[metav1.DeletionPropagation]uint64{}
+}
+
+func (t *collected) end(gr schema.GroupResource) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.n, gr)
+}
+
+func (t *collected) add(gr schema.GroupResource, p metav1.DeletionPropagation) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if n := t.n[gr]; n != nil {
+		n[p]++
 	}
-	t.n[gr][p]++
 }
 
 func (t *collected) count(gr schema.GroupResource, p metav1.DeletionPropagation) uint64 {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.n[gr][p]
-}
-
-// forget drops the counts of a resource whose monitor has gone.
-func (t *collected) forget(gr schema.GroupResource) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	delete(t.n, gr)
 }

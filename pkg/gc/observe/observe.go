@@ -32,7 +32,7 @@ const pollEvery = 30 * time.Second
 
 // afterChange are the delays after which discovery is asked again when a CRD or
 // an APIService has changed: discovery lags behind them.
-var afterChange = []time.Duration{0, 100 * time.Millisecond, 300 * time.Millisecond, time.Second, 3 * time.Second}
+var afterChange = []time.Duration{0, 100 * time.Millisecond, 300 * time.Millisecond, 600 * time.Millisecond, time.Second, time.Second, 2 * time.Second}
 
 // relistAtMost bounds how often one resource is listed again because its monitor
 // does not show what is there: a server that goes on answering wrong lists must not
@@ -59,10 +59,10 @@ type Options struct {
 	// SyncError is called whenever discovery has failed, wholly or for some groups,
 	// and when a resource begins to fail to list or watch. It must not block.
 	SyncError func()
-	// Ended is called when the monitor of a resource has gone, and not when another
-	// has taken its place. It must not block.
-	Ended func(schema.GroupResource)
-	Log   *logrus.Entry
+	// Began and Ended are called when a resource gets a monitor and when it has none
+	// any more; not when one takes another's place. They must not block.
+	Began, Ended func(schema.GroupResource)
+	Log          *logrus.Entry
 }
 
 // Observer keeps the graph in step with the API server.
@@ -75,6 +75,7 @@ type Observer struct {
 	log        *logrus.Entry
 	sweepEvery time.Duration
 	syncError  func()
+	began      func(schema.GroupResource)
 	ended      func(schema.GroupResource)
 	changed    chan struct{} // holds one wish to ask discovery again
 	broken     chan error    // holds why observing cannot go on
@@ -108,6 +109,7 @@ func New(o Options) (*Observer, error) {
 		log:        o.Log,
 		sweepEvery: o.SweepEvery,
 		syncError:  o.SyncError,
+		began:      o.Began,
 		ended:      o.Ended,
 		changed:    make(chan struct{}, 1),
 		broken:     make(chan error, 1),
@@ -287,6 +289,8 @@ func (o *Observer) replace(ctx context.Context, r *graph.Resource) {
 	h := &health{log: log, began: o.syncError}
 	if old != nil {
 		h = old.health
+	} else {
+		o.began(gr)
 	}
 	m, err := o.startMonitor(ctx, r, h)
 	if err != nil {
