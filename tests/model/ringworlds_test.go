@@ -1,6 +1,8 @@
 package model
 
 import (
+	"slices"
+
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/reap-dev/reap/pkg/gc/graph"
@@ -47,7 +49,10 @@ func ringWorlds() (worlds []smallWorld) {
 	add("three, one deleted", true, triple, one(a))
 	add("three, two deleted, the second holds the first", true, triple, one(a, b))
 	add("three, two deleted, the first holds the second", true, triple, one(b, a))
-	add("three, each deleted", false, triple, one(a), one(b), one(c))
+	add("three, all deleted when the collector starts", true, slices.Concat(triple, one(a, b, c)))
+	add("three, each deleted, first the owner", false, triple, one(a, b, c))
+	add("three, each deleted, first the dependent", false, triple, one(c, b, a))
+	add("three, each deleted in any order", false, triple, one(a), one(b), one(c))
 	add("two rings that share a member", false, one(alpha("a", "b", "c"), alpha("b", "a"), alpha("c", "a")), one(a))
 	add("two rings, one leads to the other", true, one(alpha("a", "a"), alpha("b", "b", "a")), one(a), one(b))
 
