@@ -23,9 +23,6 @@ var (
 // wholeStates is more than any deep world has.
 const wholeStates = 40_000
 
-// deepStates is how many of them are explored.
-const deepStates = wholeStates / slowness
-
 // smallWorld is explored in every order: its objects exist when the collector
 // starts and its users go on in any interleaving, each through a script of his own.
 type smallWorld struct {
