@@ -9,6 +9,8 @@
 //	world_test.go       the API server: what exists, preconditions, what it tells
 //	monitor_test.go     lists and watches, as pkg/gc/observe turns them into calls
 //	worker_test.go      pkg/gc/attempt.go, broken up into steps
+//	breaker_test.go     pkg/gc/cycles.go, the same
+//	deadline_test.go    when a foreground deletion is given up on
 //	model_test.go       all of it together, and time
 //	action_test.go      what can happen, as values
 //	users_test.go       what users do
@@ -17,10 +19,11 @@
 //	rest_test.go        how a world comes to rest
 //	oracle_test.go      what may go at any moment, and what must be left in the end
 //	judge_test.go       every write of the collector is held against the oracle
+//	rings_test.go       what the oracle knows of rings
 //	witness_test.go     what the collector has seen and must not forget
 //	state_test.go       the canonical state, to know a world that was there before
 //	exhaustive_test.go  every order of steps, small worlds
-//	smallworlds_test.go those worlds
+//	smallworlds_test.go those worlds; ringworlds_test.go, timeoutworlds_test.go: more
 //	random_test.go      worlds of up to thousands of objects; shrinking of failures
 //	generator_test.go   their steps
 //	histories_test.go   short histories that once came out wrong
@@ -28,6 +31,15 @@
 // What the oracle knows of the three policies: an object may go when each of its
 // references dangles or names an owner that waits; one whose owner was orphaned may
 // not. An owner in foreground deletion may wait as long as anything that is there
-// blocks it, be that held by somebody, kept by an unknown reference or part of a ring;
-// it must not be let go before what had arrived when its deletion settled.
+// blocks it, be that held by somebody or kept by an unknown reference; it must not be
+// let go before what had arrived when its deletion settled, unless its deadline has
+// passed. Where deletions time out none may wait for ever.
+//
+// Of rings: where they are looked for none may be left. A reference may cease to block
+// only if that very state of its object was in a ring, on the server, at some moment
+// since the look began. More cannot be asked: a user may take a ring apart between the
+// last read and the first patch, and a patch carries its own object's version only.
+//
+// What is not simulated: how pkg/gc/deadline.go computes a deadline, and how long
+// pkg/gc/cycles.go waits before it looks again.
 package model

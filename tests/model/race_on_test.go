@@ -5,3 +5,6 @@ package model
 // slowness divides how much is tried: the race detector makes every step many times
 // slower, and finds little where each world has one goroutine.
 const slowness = 5
+
+// deepStates is how many states of a deep world are explored: all of most.
+const deepStates = wholeStates / 10

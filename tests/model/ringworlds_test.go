@@ -1,6 +1,8 @@
 package model
 
 import (
+	"slices"
+
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/reap-dev/reap/pkg/gc/graph"
@@ -47,10 +49,16 @@ func ringWorlds() (worlds []smallWorld) {
 	add("three, one deleted", true, triple, one(a))
 	add("three, two deleted, the second holds the first", true, triple, one(a, b))
 	add("three, two deleted, the first holds the second", true, triple, one(b, a))
-	add("three, each deleted", false, triple, one(a), one(b), one(c))
+	add("three, all deleted when the collector starts", true, slices.Concat(triple, one(a, b, c)))
+	add("three, each deleted, first the owner", false, triple, one(a, b, c))
+	add("three, each deleted, first the dependent", false, triple, one(c, b, a))
+	add("three, each deleted in any order", false, triple, one(a), one(b), one(c))
 	add("two rings that share a member", false, one(alpha("a", "b", "c"), alpha("b", "a"), alpha("c", "a")), one(a))
 	add("two rings, one leads to the other", true, one(alpha("a", "a"), alpha("b", "b", "a")), one(a), one(b))
 
+	below := alpha("h", "a")
+	below.held = true
+	add("self-owner that blocks one that stays", true, one(alpha("a"), below, alpha("b", "b", "a")), one(a), one(b))
 	chain := one(alpha("a"), alpha("b", "a"), alpha("c", "b"))
 	chain[2].held = true
 	add("chain, its end deleted and held", true, chain, one(a), one(action{op: opDelete, uid: "c", policy: background}))
@@ -69,13 +77,13 @@ func dissolvingRings() (worlds []smallWorld) {
 		return objects
 	}
 	add := func(name string, deep bool, objects []action, scripts ...[]action) {
-		worlds = append(worlds, smallWorld{name: name, objects: objects, scripts: scripts, kinds: []*kind{alphas}, looks: true, deep: deep})
+		worlds = append(worlds, smallWorld{name: name, objects: objects, scripts: scripts, kinds: []*kind{alphas}, rested: true, looks: true, deep: deep})
 	}
 	edit := func(uid types.UID, refs ...graph.Reference) action { return action{op: opEdit, uid: uid, refs: refs} }
 	one := func(a ...action) []action { return a }
 	toA := blocks("a")[0]
-	other, unknown, wrong := toA, toA, toA
-	other.Controller, unknown.Kind, wrong.Name = graph.True, "Nonsense", "q"
+	other, unknown, wrong, free := toA, toA, toA, toA
+	other.Controller, unknown.Kind, wrong.Name, free.BlockOwnerDeletion = graph.True, "Nonsense", "q", graph.Unset
 
 	pair := waits(toA)
 	add("pair that waits, one is given up", true, pair, one(edit("a")))
@@ -91,6 +99,7 @@ func dissolvingRings() (worlds []smallWorld) {
 	add("pair that waits, its kind goes", true, pair, one(action{op: opPurge, kind: alphas}))
 	add("pair that waits, and an unknown reference", true, waits(toA, unknown))
 	add("no pair: a wrong name", true, waits(wrong))
+	add("no pair: it does not block", true, waits(free))
 	add("no pair: an unknown kind", true, waits(unknown))
 	return worlds
 }

@@ -77,8 +77,7 @@ func smallWorlds() (worlds []smallWorld) {
 func policyWorlds() (worlds []smallWorld) {
 	o := object{namespace: "n", name: "o", uid: "o"}
 	d := object{namespace: "n", name: "d", uid: "d"}
-	block := func(r graph.Reference) graph.Reference { r.BlockOwnerDeletion = graph.True; return r }
-	toO, toP, toD := block(reference(betas, "v2", o)), reference(gammas, "v1", object{name: "p", uid: "p"}), block(reference(alphas, "v1", d))
+	toO, toP, toD := blocking(reference(betas, "v2", o)), reference(gammas, "v1", object{name: "p", uid: "p"}), blocking(reference(alphas, "v1", d))
 	free, misnamed, unknown := reference(betas, "v1", o), toO, toO
 	misnamed.Name, unknown.Kind = "q", "Nonsense"
 	type refs = []graph.Reference
