@@ -4,12 +4,10 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"slices"
 	"strconv"
 	"sync"
 	"testing"
-	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -43,14 +41,7 @@ type randomRun struct {
 // TestRandomPolicies has several users who create, change and delete objects with all policies at once,
 // with finalizers that come and go.
 func TestRandomPolicies(t *testing.T) {
-	seed := uint64(time.Now().UnixNano())
-	if text := os.Getenv(seedVariable); text != "" {
-		var err error
-		if seed, err = strconv.ParseUint(text, 10, 64); err != nil {
-			t.Fatal(err)
-		}
-	}
-	t.Logf("%s=%d", seedVariable, seed)
+	seed := seedOf(t)
 
 	s := shared(t)
 	namespaces := []string{s.namespace(t, "random"), s.namespace(t, "random")}

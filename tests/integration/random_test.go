@@ -17,8 +17,22 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// seedVariable repeats a run of TestRandomOwners.
+// seedVariable repeats a random run.
 const seedVariable = "REAP_TEST_SEED"
+
+// seedOf returns the seed of a random run and says what repeats it.
+func seedOf(t *testing.T) uint64 {
+	t.Helper()
+	seed := uint64(time.Now().UnixNano())
+	if text := os.Getenv(seedVariable); text != "" {
+		var err error
+		if seed, err = strconv.ParseUint(text, 10, 64); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Logf("%s=%d", seedVariable, seed)
+	return seed
+}
 
 // made is an object as it was made.
 type made struct {
@@ -41,14 +55,7 @@ func survivors(all []*made, deleted map[*made]bool) map[*made]bool {
 // TestRandomOwners makes objects of several kinds that own each other at random, deletes some all the
 // while, and compares what is left with the oracle.
 func TestRandomOwners(t *testing.T) {
-	seed := uint64(time.Now().UnixNano())
-	if text := os.Getenv(seedVariable); text != "" {
-		var err error
-		if seed, err = strconv.ParseUint(text, 10, 64); err != nil {
-			t.Fatal(err)
-		}
-	}
-	t.Logf("%s=%d", seedVariable, seed)
+	seed := seedOf(t)
 	random := rand.New(rand.NewPCG(seed, 0))
 
 	s := shared(t)
