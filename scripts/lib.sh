@@ -96,6 +96,14 @@ need_build_tools() {
 	need_go
 }
 
+# build_tags [TAG...]: the tags of every build and test, and those given, for -tags. kubectl's kustomize can
+# load Go plugins, of which there are none; with that compiled in, the linker keeps every symbol: 40 MB.
+build_tags() (
+	IFS=,
+	set -- kustomize_disable_go_plugin_support "$@"
+	printf '%s' "$*"
+)
+
 # kubernetes_ldflags SUFFIX: linker flags that make Kubernetes' packages report the version that go.mod
 # pins; without them they call themselves v0.0.0-master, which kubectl cannot parse.
 kubernetes_ldflags() {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path/filepath"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -24,6 +25,7 @@ const (
 
 // Run runs the command that args, whose first element is the program's own name, ask for. It returns
 // the exit code, having printed one line to stderr for any error. Cancelling ctx asks the command to end.
+// kubectl is different: see runKubectl.
 //
 // It sets up process-wide logging, so it is called once in a process.
 func Run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
@@ -34,6 +36,10 @@ func Run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 type runServer func(context.Context, config.Server) error
 
 func run(ctx context.Context, args []string, stdout, stderr io.Writer, serve runServer) int {
+	if len(args) > 0 && filepath.Base(args[0]) == kubectlName {
+		runKubectl(args[1:])
+		return exitOK
+	}
 	err := newApp(stdout, stderr, serve).RunContext(ctx, args)
 	if err == nil {
 		return exitOK
@@ -54,7 +60,7 @@ func newApp(stdout, stderr io.Writer, serve runServer) *cli.App {
 		Description: "reap server is a whole control plane in one process: a Kubernetes API server over SQLite, " +
 			"and a garbage collector for owned objects.",
 		Version:               version(),
-		Commands:              []*cli.Command{serverCommand(stderr, serve), completionCommand()},
+		Commands:              []*cli.Command{serverCommand(stderr, serve), kubectlCommand(), completionCommand()},
 		CustomAppHelpTemplate: appHelp,
 		EnableBashCompletion:  true,
 		Writer:                stdout,
