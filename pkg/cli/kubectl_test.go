@@ -22,14 +22,10 @@ func TestKubectlGetsEverythingThatFollows(t *testing.T) {
 		code int
 		want string // in what kubectl prints, and once
 	}{
-		{"reap", []string{"kubectl"}, 0, "kubectl controls the Kubernetes cluster manager."},
 		{"reap", []string{"kubectl", "--help"}, 0, "kubectl controls the Kubernetes cluster manager."},
-		{"reap", []string{"kubectl", "help", "get"}, 0, "Display one or many resources."},
 		{"reap", []string{"kubectl", "get", "--help"}, 0, "Display one or many resources."},
-		{"reap", []string{"kubectl", "version", "--client"}, 0, "Client Version: "},
 		{"reap", []string{"kubectl", "-n", "a", "version", "--client", "--output=json"}, 0, `"clientVersion"`},
 		{"reap", []string{"kubectl", "nonsense"}, 1, `error: unknown command "nonsense" for "kubectl"`},
-		{"reap", []string{"kubectl", "get", "--nope"}, 1, "error: unknown flag: --nope"},
 		{"reap", []string{"kubectl", "--version"}, 1, "error: unknown flag: --version"},
 		{"reap", []string{"kubectl", "diff"}, 2, "error: must specify one of -f and -k"},
 		{"reap", []string{"kubectl", "completion", "bash"}, 0, "# bash completion V2 for kubectl"},
@@ -38,7 +34,6 @@ func TestKubectlGetsEverythingThatFollows(t *testing.T) {
 		{"/usr/bin/kubectl", []string{"version", "--client"}, 0, "Client Version: "},
 		{"kubectl", []string{"server"}, 1, `error: unknown command "server" for "kubectl"`},
 		{"kubectl-reap", []string{"--version"}, 0, "reap version "},
-		{"kubectl-reap", []string{"kubectl", "version", "--client"}, 0, "Client Version: "},
 		{"reap", []string{"help", "kubectl"}, 0, "reap kubectl [everything that kubectl takes]"},
 	} {
 		got := called(t, tc.name, nil, tc.args...)
