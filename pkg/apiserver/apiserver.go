@@ -23,6 +23,7 @@ import (
 	"k8s.io/apiserver/pkg/authentication/request/union"
 	"k8s.io/apiserver/pkg/authentication/serviceaccount"
 	"k8s.io/apiserver/pkg/authentication/user"
+	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 	aggregatorapiserver "k8s.io/kube-aggregator/pkg/apiserver"
@@ -152,6 +153,11 @@ func build(ctx context.Context, o Options) (*aggregatorapiserver.APIAggregator, 
 	}
 	authn := &config.Aggregator.GenericConfig.Authentication
 	authn.Authenticator = union.NewFailOnError(inProcessAuthenticator, authn.Authenticator, anonymous.NewAuthenticator(allowAnonymous()))
+	// Innermost: who calls is known by then.
+	chainOf := config.Aggregator.GenericConfig.BuildHandlerChainFunc
+	config.Aggregator.GenericConfig.BuildHandlerChainFunc = func(h http.Handler, c *genericapiserver.Config) http.Handler {
+		return chainOf(withNotes(h, o.Notes), c)
+	}
 	full, err := config.Complete()
 	if err != nil {
 		return nil, fmt.Errorf("completing the API server: %w", err)
@@ -159,6 +165,14 @@ func build(ctx context.Context, o Options) (*aggregatorapiserver.APIAggregator, 
 	chain, err := app.CreateServerChain(full)
 	if err != nil {
 		return nil, fmt.Errorf("assembling the API server: %w", err)
+	}
+	for path, h := range o.Handlers {
+		chain.GenericAPIServer.Handler.NonGoRestfulMux.HandlePrefix(path, h)
+	}
+	for _, n := range o.Notes {
+		if err := chain.GenericAPIServer.AddReadyzChecks(n.check()); err != nil {
+			return nil, fmt.Errorf("assembling the API server: %w", err)
+		}
 	}
 	return chain, nil
 }

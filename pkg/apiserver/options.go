@@ -3,6 +3,7 @@ package apiserver
 import (
 	"fmt"
 	"net"
+	"net/http"
 	"strings"
 	"time"
 
@@ -26,6 +27,11 @@ type Options struct {
 	Shared bool
 	// ServiceClusterIPRange is where Services get their addresses from.
 	ServiceClusterIPRange string
+	// Handlers are served under paths of their own and what is below them, to whoever
+	// RBAC allows it as non-resource URLs.
+	Handlers map[string]http.Handler
+	// Notes are shown by /readyz.
+	Notes []Note
 	// Args are the user's kube-apiserver arguments, key=value; they win over ours.
 	Args []string
 }

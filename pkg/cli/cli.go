@@ -40,7 +40,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer, serve run
 		runKubectl(args[1:])
 		return exitOK
 	}
-	err := newApp(stdout, stderr, serve).RunContext(ctx, args)
+	app := newApp(stdout, stderr, serve)
+	err := app.RunContext(ctx, flagsFirst(app.Commands, args))
 	if err == nil {
 		return exitOK
 	}
@@ -60,7 +61,7 @@ func newApp(stdout, stderr io.Writer, serve runServer) *cli.App {
 		Description: "reap server is a whole control plane in one process: a Kubernetes API server over SQLite, " +
 			"and a garbage collector for owned objects.",
 		Version:               version(),
-		Commands:              []*cli.Command{serverCommand(stderr, serve), kubectlCommand(), completionCommand()},
+		Commands:              []*cli.Command{serverCommand(stderr, serve), statusCommand(), whyCommand(), pauseCommand(), resumeCommand(), kubectlCommand(), completionCommand()},
 		CustomAppHelpTemplate: appHelp,
 		EnableBashCompletion:  true,
 		Writer:                stdout,
@@ -82,6 +83,14 @@ type runError struct {
 	err error
 	// print prints the error the way that the command's options ask for.
 	print func(stderr io.Writer)
+}
+
+// failed makes an error of a command that was understood a runError that is printed as a line; nil stays.
+func failed(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &runError{err: err, print: func(stderr io.Writer) { printError(stderr, err) }}
 }
 
 func (e *runError) Error() string { return e.err.Error() }

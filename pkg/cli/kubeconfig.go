@@ -12,15 +12,13 @@ import (
 	"strings"
 	"syscall"
 
-	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/util/homedir"
 
 	"github.com/reap-dev/reap/pkg/config"
 )
 
-// clientConfig returns how to reach the server that a command is to talk to, and for people where that
-// was found. It looks at these, and the first that is there decides, whether it can be used or not:
+// connect returns how to reach the server that a command is to talk to. It looks at these, and the first that is there decides, whether it can be used or not:
 //
 //	--kubeconfig
 //	--data-dir           the kubeconfig that the server on it has written
@@ -30,34 +28,39 @@ import (
 //
 // A command that deletes must never turn to another server because the one that was meant is down or its
 // file is unreadable. Errors are about what was configured; no server is called.
-func clientConfig(client *config.Client) (*rest.Config, string, error) {
+func connect(client *config.Client) (*connection, error) {
 	files, source, err := findKubeconfig(client)
 	if err != nil {
-		return nil, "", err
+		return nil, err
 	}
 	rules := &clientcmd.ClientConfigLoadingRules{Precedence: files}
 	loaded, err := rules.Load()
 	if err != nil {
-		return nil, "", fmt.Errorf("reading the kubeconfig: %w; correct it, or name another with --kubeconfig", err)
+		return nil, fmt.Errorf("reading the kubeconfig: %w; correct it, or name another with --kubeconfig", err)
 	}
 	if name := client.Context; name != "" && loaded.Contexts[name] == nil {
 		there := strings.Join(slices.Sorted(maps.Keys(loaded.Contexts)), ", ")
-		return nil, "", fmt.Errorf("--context: %s has no context %q, but: %s", source, name, cmp.Or(there, "none"))
+		return nil, fmt.Errorf("--context: %s has no context %q, but: %s", source, name, cmp.Or(there, "none"))
 	}
 	overrides := &clientcmd.ConfigOverrides{CurrentContext: client.Context}
-	c, err := clientcmd.NewNonInteractiveClientConfig(*loaded, client.Context, overrides, rules).ClientConfig()
+	chosen := clientcmd.NewNonInteractiveClientConfig(*loaded, client.Context, overrides, rules)
+	c, err := chosen.ClientConfig()
 	if clientcmd.IsEmptyConfig(err) {
 		err = errors.New("it names no server")
 	}
 	if err != nil {
-		return nil, "", fmt.Errorf("reading the kubeconfig %s: %w; correct it, or name another with --kubeconfig", source, err)
+		return nil, fmt.Errorf("reading the kubeconfig %s: %w; correct it, or name another with --kubeconfig", source, err)
+	}
+	namespace, _, err := chosen.Namespace()
+	if err != nil {
+		return nil, fmt.Errorf("reading the kubeconfig %s: %w; correct it, or name another with --kubeconfig", source, err)
 	}
 	// The server limits the rate, not the client, whose default is five calls a second.
 	c.QPS = -1
-	return c, source, nil
+	return &connection{config: c, source: source, namespace: namespace}, nil
 }
 
-// findKubeconfig returns the files that together are the kubeconfig of clientConfig, some of which may be
+// findKubeconfig returns the files that together are the kubeconfig of connect, some of which may be
 // missing, and what to call them.
 func findKubeconfig(client *config.Client) (files []string, source string, err error) {
 	if client.Kubeconfig != "" {

@@ -38,16 +38,15 @@ func writeFile(t *testing.T, path, content string) {
 	}
 }
 
-// find parses args as a client command's and returns what clientConfig makes of them.
+// find parses args as a client command's and returns what connect makes of them.
 func find(t *testing.T, args ...string) (host, source string, err error) {
 	t.Helper()
 	flags, client := config.ClientFlags()
 	var out bytes.Buffer
 	app := &cli.App{Flags: flags, Writer: &out, ErrWriter: &out, Action: func(*cli.Context) error {
-		c, from, e := clientConfig(client)
-		source, err = from, e
-		if e == nil {
-			host = c.Host
+		c, e := connect(client)
+		if err = e; e == nil {
+			host, source = c.config.Host, c.source
 		}
 		return nil
 	}}

@@ -69,6 +69,8 @@ type GC struct {
 	SyncTimeout, SyncTimeoutPerDependent time.Duration
 	// CycleDetection breaks rings of objects that block each other in foreground deletion.
 	CycleDetection bool
+	// Check is how often the collector verifies its own graph; 0 is never.
+	Check time.Duration
 	// OrphanTimeout bounds how long an orphaning deletion waits for resources that cannot be read; 0 is
 	// for ever.
 	OrphanTimeout time.Duration

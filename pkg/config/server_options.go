@@ -104,6 +104,10 @@ func (g *GC) options() []*option {
 			name: "gc-cycle-detection", category: categoryCollector, placeholder: "BOOL",
 			usage: "break rings of objects that block each other in foreground deletion",
 		}),
+		durationOption(&g.Check, checkNotNegative, acceptForEver, option{
+			name: "gc-check", category: categoryCollector, placeholder: "INTERVAL",
+			usage: "how often the collector verifies its own graph and logs what is wrong with it, for those who work on reap; 0 is never",
+		}),
 		durationOption(&g.OrphanTimeout, checkNotNegative, acceptForEver, option{
 			name: "gc-orphan-timeout", category: categoryCollector, placeholder: "DURATION",
 			usage: "how long an orphaning deletion waits for resources that cannot be read; 0 is for ever",

@@ -31,6 +31,8 @@ type attempt struct {
 	// proved is what this attempt has verified. The graph keeps it too, for as long
 	// as it knows of the reference; a live read can show one that it does not know.
 	proved map[ownerPlace]graph.Fact
+	// behind is what this attempt has read of the object's controller.
+	behind bool
 }
 
 type ownerPlace struct {
@@ -105,7 +107,7 @@ func (a *attempt) verify(ctx context.Context, owners []graph.OwnerView) (done bo
 			if err == nil {
 				a.c.queue.Add(k)
 			} else {
-				a.c.queue.AddRateLimited(k) // it would fail as well
+				a.c.queue.retry(k, err) // it would fail as well
 			}
 		}
 		if err != nil {
@@ -133,6 +135,7 @@ func (a *attempt) look() error {
 func (a *attempt) complete() {
 	if a.view.Record.WaitingForDependents() {
 		a.view.Synced = a.c.settled()
+		a.view.Behind = a.behind
 		a.view.WaitingSince = a.c.graph.WaitingSince(a.view.Key, a.c.now())
 		if a.view.Blocker != nil {
 			a.view.Deadline = a.c.deadlines.of(a.view.Key, a.view.Record, a.c.now())
@@ -185,14 +188,21 @@ func (a *attempt) confirm(ctx context.Context) (done bool, err error) {
 }
 
 // release takes the finalizer off an object in foreground deletion that nothing
-// blocks any more.
+// blocks any more, unless its controller may still be creating dependents.
 func (a *attempt) release(ctx context.Context, d decide.Decision) (done bool, err error) {
-	live, outcome, err := a.c.actor.Read(ctx, a.gvr(), a.view.Record.Namespace, a.view.Record.Name)
+	var blockers []graph.Dependent
+	if d.Reason == decide.TimedOut {
+		blockers = a.c.graph.Blockers(a.view.Key) // of an object that does not wait there are none
+	}
+	live, outcome, err := a.c.actor.ReadStatus(ctx, a.gvr(), a.view.Record.Namespace, a.view.Record.Name)
 	switch {
 	case err != nil:
 		return false, err
 	case outcome == act.Gone || live.Metadata.UID != a.view.Key.UID || !live.Record().WaitingForDependents():
 		return true, nil // somebody else has ended the wait
+	case live.Behind && d.Reason != decide.TimedOut && !a.behind:
+		a.behind = true
+		return false, a.look()
 	}
 	outcome, err = a.c.actor.RemoveFinalizer(ctx, live, metav1.FinalizerDeleteDependents)
 	switch {
@@ -203,8 +213,8 @@ func (a *attempt) release(ctx context.Context, d decide.Decision) (done bool, er
 	}
 	a.c.deadlines.forget(a.view.Key)
 	switch {
-	case outcome == act.Done && d.Reason == decide.TimedOut:
-		a.warnOfTimeout()
+	case outcome == act.Done && len(blockers) > 0:
+		a.warnOfTimeout(blockers)
 	case outcome == act.Done:
 		a.log(d).Debug("ended the foreground deletion of an object that nothing blocks")
 	}
@@ -224,7 +234,8 @@ func (a *attempt) delete(ctx context.Context, d decide.Decision) (done bool, err
 	case outcome == act.Changed:
 		return a.read(ctx)
 	case outcome == act.Done:
-		countCollected(a.view.Key.Resource, d.Policy)
+		a.c.collected.add(a.view.Key.Resource, d.Policy)
+		a.c.deleted.Add(1)
 		a.log(d).WithField("policy", string(d.Policy)).Debug("deleted an object that no owner keeps")
 	}
 	return true, nil

@@ -22,6 +22,7 @@ import (
 
 	"github.com/reap-dev/reap/pkg/gc/decide"
 	"github.com/reap-dev/reap/pkg/gc/graph"
+	"github.com/reap-dev/reap/pkg/gc/pause"
 )
 
 // configMaps is the only resource of the store below.
@@ -34,6 +35,7 @@ type store struct {
 
 	mu      sync.Mutex
 	objects map[string]*metav1.ObjectMeta
+	status  map[string]any // by name
 	calls   []string
 	// before runs ahead of each call, under the lock, and may change the objects.
 	before func(call string)
@@ -109,9 +111,12 @@ func (s *store) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(metav1.PartialObjectMetadata{
+	_ = json.NewEncoder(w).Encode(struct {
+		metav1.PartialObjectMetadata
+		Status any `json:"status,omitempty"`
+	}{metav1.PartialObjectMetadata{
 		TypeMeta: metav1.TypeMeta{APIVersion: "meta.k8s.io/v1", Kind: "PartialObjectMetadata"}, ObjectMeta: *m,
-	})
+	}, s.status[name]})
 }
 
 func (s *store) list(w http.ResponseWriter) {
@@ -171,6 +176,7 @@ func collector(t *testing.T, aggregated bool) (*Collector, *store) {
 		t.Fatal(err)
 	}
 	t.Cleanup(c.queue.ShutDown)
+	c.gate.set(pause.State{})
 	c.graph.SetCatalog(graph.NewCatalog([]*graph.Resource{{
 		Name: "configmaps", Kind: "ConfigMap", Versions: []string{"v1"}, Namespaced: true, Monitored: true, Aggregated: aggregated,
 	}}))

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -37,6 +38,9 @@ func (c *Collector) breakCycles(ctx, calls context.Context) {
 			return
 		case <-tick.C:
 		}
+		if !c.gate.wait(ctx) {
+			return
+		}
 		// Both, always: a failure must not eat up a change.
 		changed := c.graph.TakeWaitingChanged()
 		if !changed && (again.IsZero() || c.now().Before(again)) {
@@ -64,30 +68,67 @@ func (c *Collector) breakCycles(ctx, calls context.Context) {
 
 // breakCycle reads the members of a ring live, finds the rings among what is really
 // there, and sets blockOwnerDeletion to false on the references within them, and on
-// no other.
+// no other. A ring whose members are not all as the graph has them is left for later:
+// the events of that are on their way.
 func (c *Collector) breakCycle(ctx context.Context, ring []graph.Member) error {
 	live, err := c.readMembers(ctx, ring)
 	if err != nil {
 		return err
 	}
 	for _, really := range c.graph.CyclesAmong(live) {
+		if !unchanged(really, ring) {
+			return errRingChanges
+		}
+		var cut atomic.Bool
 		pool, poolCtx := errgroup.WithContext(ctx)
 		pool.SetLimit(c.workers)
 		for _, m := range really {
-			pool.Go(func() error { return c.unblock(poolCtx, m) })
+			pool.Go(func() error {
+				done, err := c.unblock(poolCtx, m)
+				if done {
+					cut.Store(true)
+				}
+				return err
+			})
 		}
-		if err := pool.Wait(); err != nil {
+		err := pool.Wait()
+		if cut.Load() {
+			// Even if not all were unblocked: what is left may be a ring no more.
+			countCycle()
+			c.warnOfRing(really)
+		}
+		if err != nil {
 			return err
-		}
-		countCycle()
-		names := memberNames(really)
-		for _, m := range really {
-			if r := c.graph.Catalog().Resource(m.Key.Resource); r != nil {
-				c.warn(r, m.Record, "CycleBroken", "Foreground deletion would have waited for ever for a ring of owners, %d in all (%s); they no longer block each other", len(really), names)
-			}
 		}
 	}
 	return nil
+}
+
+// unchanged is true if every member that was read live has the version that the graph
+// had before. Members are read one after another, and what that shows was perhaps never
+// there at once; but a version that is found again was there all the time between, and
+// so were all of them together.
+func unchanged(read, known []graph.Member) bool {
+	versions := make(map[graph.Key]string, len(known))
+	for _, m := range known {
+		versions[m.Key] = m.Record.ResourceVersion
+	}
+	for _, m := range read {
+		if m.Record.ResourceVersion != versions[m.Key] {
+			return false
+		}
+	}
+	return true
+}
+
+// warnOfRing tells users at each member why it can go now.
+func (c *Collector) warnOfRing(ring []graph.Member) {
+	names := memberNames(ring)
+	for _, m := range ring {
+		if r := c.graph.Catalog().Resource(m.Key.Resource); r != nil {
+			c.warn(r, m.Record, "CycleBroken", "Foreground deletion would have waited for ever for a ring of owners, %d in all (%s); they no longer block each other", len(ring), names)
+		}
+	}
 }
 
 // readMembers returns those members that still exist, as they are.
@@ -117,19 +158,21 @@ func (c *Collector) readMembers(ctx context.Context, ring []graph.Member) (map[s
 	return live, pool.Wait()
 }
 
-func (c *Collector) unblock(ctx context.Context, m graph.Member) error {
+// unblock takes a member out of the way of the others; done is true if the server did
+// it.
+func (c *Collector) unblock(ctx context.Context, m graph.Member) (done bool, err error) {
 	r := c.graph.Catalog().Resource(m.Key.Resource)
 	if r == nil || len(m.Blocking) == 0 {
-		return nil
+		return false, nil
 	}
 	outcome, err := c.actor.Unblock(ctx, r.Preferred(), m.Record, m.Blocking)
 	if err != nil {
-		return fmt.Errorf("breaking a ring: %w", err)
+		return false, fmt.Errorf("breaking a ring: %w", err)
 	}
 	if outcome == act.Changed {
-		return errRingChanges
+		return false, errRingChanges
 	}
-	return nil
+	return outcome == act.Done, nil
 }
 
 // memberNames lists the first few members of a ring.

@@ -2,8 +2,11 @@ package gc
 
 import (
 	"net/http"
+	"strings"
 	"testing"
 
+	"github.com/sirupsen/logrus"
+	logtest "github.com/sirupsen/logrus/hooks/test"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -71,6 +74,31 @@ func TestRingThatIsNoneAnyMoreIsLeftAlone(t *testing.T) {
 	}
 }
 
+// Reads that come one after another can show a ring that was never there at once.
+func TestRingOfOtherVersionsThanTheGraphHasIsLeftForLater(t *testing.T) {
+	c, s := collector(t, false)
+	ringMember(c, s, "a", blocking("b", "b"))
+	ringMember(c, s, "b", blocking("a", "a"))
+	rings := c.graph.Cycles()
+	// It was changed; no event has come yet.
+	b := s.deleting("b", "b", metav1.FinalizerDeleteDependents)
+	b.OwnerReferences = []metav1.OwnerReference{blocking("a", "a")}
+	b.ResourceVersion = "999"
+	if err := c.breakCycle(t.Context(), rings[0]); err == nil {
+		t.Error("a ring was broken that was perhaps never whole")
+	}
+	if got := blocks(s.objects["a"]); !got[0] {
+		t.Error("a was unblocked")
+	}
+	show(c, b)
+	if err := c.breakCycle(t.Context(), c.graph.Cycles()[0]); err != nil {
+		t.Error(err)
+	}
+	if got := blocks(s.objects["a"]); got[0] {
+		t.Error("a still blocks its owner")
+	}
+}
+
 func TestMemberThatCannotBeReadKeepsTheRing(t *testing.T) {
 	c, s := collector(t, false)
 	ringMember(c, s, "a", blocking("b", "b"))
@@ -106,5 +134,33 @@ func TestChangeDuringTheBreakingStartsOver(t *testing.T) {
 	}
 	if once {
 		t.Error("nothing was patched")
+	}
+}
+
+// A conflict at one member can leave no ring to come back to: users are told even so.
+func TestHalfABreakingIsTold(t *testing.T) {
+	c, s := collector(t, false)
+	log, logged := logtest.NewNullLogger()
+	c.log = logrus.NewEntry(log)
+	c.workers = 1
+	a := ringMember(c, s, "a", blocking("b", "b"))
+	b := ringMember(c, s, "b", blocking("a", "a"))
+	patched := 0
+	s.before = func(call string) {
+		if strings.HasPrefix(call, "PATCH") {
+			if patched++; patched == 1 {
+				for _, m := range []*metav1.ObjectMeta{a, b} {
+					if call != "PATCH "+m.Name {
+						m.ResourceVersion = "999"
+					}
+				}
+			}
+		}
+	}
+	if err := c.breakCycle(t.Context(), c.graph.Cycles()[0]); err == nil {
+		t.Error("a conflict passes for success")
+	}
+	if got := len(logged.AllEntries()); got != 2 {
+		t.Errorf("users are told %d times", got)
 	}
 }

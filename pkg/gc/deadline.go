@@ -1,6 +1,7 @@
 package gc
 
 import (
+	"context"
 	"strings"
 	"sync"
 	"time"
@@ -11,6 +12,9 @@ import (
 // afterSync is how long after the first lists nothing times out: what the process
 // has missed shows by then.
 const afterSync = 30 * time.Second
+
+// progressEvery is how often progress is looked for: so much later it may count.
+const progressEvery = time.Second
 
 // never is the annotation's value for no timeout.
 const never = "never"
@@ -27,6 +31,9 @@ type Timeout struct {
 type deadlines struct {
 	timeout Timeout
 	graph   *graph.Graph
+	// paused returns how much of the time between two moments the collector was
+	// paused.
+	paused func(from, to time.Time) time.Duration
 
 	// mu protects what follows.
 	mu       sync.Mutex
@@ -36,7 +43,7 @@ type deadlines struct {
 
 // waited is how long a foreground deletion that something blocks has waited.
 type waited struct {
-	last     time.Time // when it, or a blocking dependent, was deleted, or a descendant last went
+	last     time.Time // when it, or a blocking dependent, was deleted, or a descendant was seen to go
 	progress uint64    // the graph's count at last
 }
 
@@ -57,7 +64,7 @@ func (d *deadlines) of(k graph.Key, rec *graph.Record, now time.Time) time.Time 
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	w := d.look(k, rec, now)
-	deadline := w.last.Add(base)
+	deadline := w.last.Add(base + d.paused(w.last, now))
 	if !now.Before(deadline) {
 		// Only now is it worth counting.
 		deadline = deadline.Add(time.Duration(d.graph.Descendants(k)) * d.timeout.PerDependent)
@@ -103,6 +110,33 @@ func (d *deadlines) look(k graph.Key, rec *graph.Record, now time.Time) *waited 
 	return w
 }
 
+// followWaits notes the progress of foreground deletions soon after it was made,
+// until ctx ends. Most of it, that of a distant descendant, is no reason to look at
+// the object itself.
+func (c *Collector) followWaits(ctx context.Context) {
+	tick := time.NewTicker(progressEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			c.deadlines.follow(c.now())
+		}
+	}
+}
+
+// follow notes which waits have come further.
+func (d *deadlines) follow(now time.Time) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for k, w := range d.waits {
+		if p, waits := d.graph.Wait(k); waits && p.Progress != w.progress {
+			w.last, w.progress = now, p.Progress
+		}
+	}
+}
+
 // elapsedSince returns the time of a timestamp of the wall clock on the clock that
 // now was read from, which no jump moves. A timestamp in the future is now.
 func elapsedSince(unix int64, now time.Time) time.Time {
@@ -133,8 +167,7 @@ func (d *deadlines) forget(k graph.Key) {
 
 // warnOfTimeout tells users that a foreground deletion was given up on, and what
 // still blocked it.
-func (a *attempt) warnOfTimeout() {
-	blockers := a.c.graph.Blockers(a.view.Key)
+func (a *attempt) warnOfTimeout(blockers []graph.Dependent) {
 	var names []string
 	for i, b := range blockers {
 		if i == namedMembers {

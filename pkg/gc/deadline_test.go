@@ -2,9 +2,12 @@ package gc
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/sirupsen/logrus"
+	logtest "github.com/sirupsen/logrus/hooks/test"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -105,6 +108,44 @@ func TestProgressRestartsTheDeadline(t *testing.T) {
 	show(p.Collector, held)
 	if in, _ := p.look(t, k); in != time.Minute {
 		t.Fatalf("again in %v", in)
+	}
+}
+
+// The object itself is not looked at when a distant descendant goes.
+func TestProgressCountsFromWhenItWasMade(t *testing.T) {
+	p := newPatience(t, tenMinutes)
+	k := p.owner("o", 0)
+	p.dependent("d", "o")
+	grandchild := p.dependent("g", "d")
+	p.look(t, k)
+	p.clock = p.clock.Add(time.Minute)
+	p.graph.Deleted(configMaps, graph.RecordOf(grandchild))
+	p.deadlines.follow(p.clock)
+	p.clock = p.clock.Add(9 * time.Minute)
+	p.deadlines.follow(p.clock)
+	if in, _ := p.look(t, k); in != time.Minute {
+		t.Fatalf("again in %v", in)
+	}
+}
+
+// Users are told what blocked the object until it went, however soon the event of
+// its release comes.
+func TestTimeoutNamesWhatBlocked(t *testing.T) {
+	p := newPatience(t, tenMinutes)
+	log, logged := logtest.NewNullLogger()
+	p.log = logrus.NewEntry(log)
+	k := p.owner("o", time.Hour)
+	p.dependent("d", "o")
+	p.s.before = func(call string) {
+		if call == "PATCH o" {
+			show(p.Collector, &metav1.ObjectMeta{Namespace: "ns", Name: "o", UID: "o", DeletionTimestamp: &metav1.Time{Time: p.clock}})
+		}
+	}
+	if _, gone := p.look(t, k); !gone {
+		t.Fatal("it waits beyond its deadline")
+	}
+	if got := logged.LastEntry(); got == nil || !strings.Contains(got.Message, "1 still blocked") || !strings.Contains(got.Message, "ns/d") {
+		t.Errorf("users are told %+v", got)
 	}
 }
 

@@ -16,14 +16,16 @@ import (
 	"fmt"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/sirupsen/logrus"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/dynamic"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/util/workqueue"
 
 	"github.com/reap-dev/reap/pkg/gc/act"
 	"github.com/reap-dev/reap/pkg/gc/graph"
@@ -35,10 +37,6 @@ const (
 	// that is slow does not hold up the others; what is not observed by then is
 	// read live.
 	firstSync = 30 * time.Second
-	// retryAtLeast and retryAtMost bound the delay after a failure, which doubles
-	// for each further one of the same object.
-	retryAtLeast = 10 * time.Millisecond
-	retryAtMost  = time.Minute
 	// stopGrace is how long calls under way may take once the collector is to end.
 	stopGrace = time.Second
 	// reportAfter is how long the first lists may take before the log says so.
@@ -47,6 +45,12 @@ const (
 
 // ErrStoreWentBack ends Run when the store has lost commits that had been seen.
 var ErrStoreWentBack = observe.ErrStoreWentBack
+
+// MonitorState is what there is to say about the monitor of one resource.
+type MonitorState = observe.MonitorState
+
+// MonitorFailing is the state of a monitor whose resource cannot be listed or watched.
+const MonitorFailing = observe.Failing
 
 // Options says how the collector runs.
 type Options struct {
@@ -63,6 +67,9 @@ type Options struct {
 	OrphanTimeout time.Duration
 	// SyncTimeout bounds foreground deletions.
 	SyncTimeout Timeout
+	// Check is how often the graph's invariants are verified; 0 is never. It takes time
+	// linear in all objects, during which no event is taken in.
+	Check time.Duration
 	// NoCycleDetection leaves rings of objects in foreground deletion as they are.
 	NoCycleDetection bool
 	Log              *logrus.Entry
@@ -73,8 +80,9 @@ type Collector struct {
 	graph          *graph.Graph
 	observer       *observe.Observer
 	actor          *act.Actor
-	queue          workqueue.TypedRateLimitingInterface[graph.Key] // attempts to delete
-	orphans        workqueue.TypedRateLimitingInterface[graph.Key] // attempts to orphan
+	queue          *queue // attempts to delete
+	orphans        *queue // attempts to orphan
+	gate           *gate
 	reads          reads
 	search         search
 	orphaned       orphaned
@@ -83,8 +91,13 @@ type Collector struct {
 	config         *rest.Config
 	events         *act.Events // while Run runs
 	warned         warned
+	active         atomic.Int64 // attempts under way
+	deleted        atomic.Int64 // objects, since the start
+	began          time.Time
+	collected      collected
 	workers        int
 	orphanTimeout  time.Duration
+	check          time.Duration
 	cycleDetection bool
 	log            *logrus.Entry
 	now            func() time.Time
@@ -98,36 +111,37 @@ func New(o Options) (*Collector, error) {
 	if err != nil {
 		return nil, fmt.Errorf("preparing the collector: %w", err)
 	}
+	objects, err := dynamic.NewForConfig(o.Config)
+	if err != nil {
+		return nil, fmt.Errorf("preparing the collector: %w", err)
+	}
 	registerMetrics()
 	c := &Collector{
 		graph:          graph.New(),
-		actor:          act.New(client, countCall),
 		config:         o.Config,
 		workers:        workers(o.Workers),
 		orphanTimeout:  o.OrphanTimeout,
+		check:          o.Check,
 		cycleDetection: !o.NoCycleDetection,
 		log:            o.Log,
 		now:            time.Now,
-		queue:          newQueue("garbage_collector_attempt_to_delete"),
-		orphans:        newQueue("garbage_collector_attempt_to_orphan"),
+		began:          time.Now(),
 	}
+	clock := func() time.Time { return c.now() } // which tests replace
+	c.queue = newQueue(deleteQueue, c.graph.Namespace, clock)
+	c.orphans = newQueue(orphanQueue, c.graph.Namespace, clock)
+	c.gate = newGate(clock, o.Log)
+	c.actor = act.New(client, objects, c.gate.allow, countCall)
 	c.observer, err = observe.New(observe.Options{
 		Config: o.Config, Graph: c.graph, Consider: c.consider, Ignore: o.Ignore,
-		SweepEvery: o.Resync, Log: o.Log,
+		SweepEvery: o.Resync, SyncError: countSyncError, Ended: c.collected.forget, Log: o.Log,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("preparing the collector: %w", err)
 	}
 	c.settled = c.observer.Settled
-	c.deadlines = deadlines{timeout: o.SyncTimeout, graph: c.graph}
+	c.deadlines = deadlines{timeout: o.SyncTimeout, graph: c.graph, paused: c.gate.pausedSince}
 	return c, nil
-}
-
-func newQueue(name string) workqueue.TypedRateLimitingInterface[graph.Key] {
-	return workqueue.NewTypedRateLimitingQueueWithConfig(
-		workqueue.NewTypedItemExponentialFailureRateLimiter[graph.Key](retryAtLeast, retryAtMost),
-		workqueue.TypedRateLimitingQueueConfig[graph.Key]{Name: name},
-	)
 }
 
 // workers returns the size of the pool. The store takes one write at a time: more
@@ -142,6 +156,24 @@ func workers(want int) int {
 // Graph returns what the collector knows, for reports and tests. Whoever changes it
 // breaks the collector.
 func (c *Collector) Graph() *graph.Graph { return c.graph }
+
+// Monitors returns the state of each resource's monitor, in the order of their names.
+func (c *Collector) Monitors() []MonitorState { return c.observer.States() }
+
+// Unlistable names the resources that cannot be listed or watched at the moment.
+func (c *Collector) Unlistable() []string {
+	var names []string
+	for _, m := range c.observer.States() {
+		if m.State == observe.Failing {
+			names = append(names, m.Resource.GroupResource().String())
+		}
+	}
+	return names
+}
+
+// Undiscovered names the API groups whose resources cannot be discovered at the
+// moment.
+func (c *Collector) Undiscovered() []string { return c.observer.Undiscovered() }
 
 // Run collects until ctx ends, then finishes the calls under way, abandons those
 // that take longer than stopGrace, and returns when every goroutine has ended.
@@ -161,10 +193,19 @@ func (c *Collector) Run(ctx context.Context, started func()) error {
 	}
 	defer events.Stop()
 	c.events = events
+	maps, err := typedcorev1.NewForConfig(c.config)
+	if err != nil {
+		return fmt.Errorf("preparing the pause: %w", err)
+	}
 
 	var observing, working sync.WaitGroup
 	defer observing.Wait()
 	observing.Go(func() { cancel(c.observer.Run(ctx)) })
+	observing.Go(func() {
+		if err := c.gate.follow(ctx, maps); err != nil {
+			cancel(err)
+		}
+	})
 	if c.waitForFirstLists(ctx) {
 		c.deadlines.synced(c.now())
 		s := c.graph.Stats()
@@ -175,8 +216,12 @@ func (c *Collector) Run(ctx context.Context, started func()) error {
 		for range orphaners {
 			working.Go(func() { c.work(ctx, calls, c.orphans, c.attemptToOrphan) })
 		}
+		working.Go(func() { c.followWaits(ctx) })
 		if c.cycleDetection {
 			working.Go(func() { c.breakCycles(ctx, calls) })
+		}
+		if c.check > 0 {
+			working.Go(func() { c.checks(ctx) })
 		}
 		if started != nil {
 			started()
@@ -218,6 +263,24 @@ func (c *Collector) waitForFirstLists(ctx context.Context) bool {
 	return ctx.Err() == nil
 }
 
+// checks verifies the graph's invariants until ctx ends. What is wrong is logged as
+// an error; the collector goes on, since every write has evidence and preconditions
+// of its own.
+func (c *Collector) checks(ctx context.Context) {
+	tick := time.NewTicker(c.check)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		if err := c.graph.Check(); err != nil {
+			c.log.WithError(err).Error("the graph is broken")
+		}
+	}
+}
+
 // consider puts objects into the queue.
 func (c *Collector) consider(keys []graph.Key) {
 	for _, k := range keys {
@@ -229,29 +292,34 @@ func (c *Collector) consider(keys []graph.Key) {
 // the zero time for never.
 type attemptFunc func(context.Context, graph.Key) (again time.Time, err error)
 
-// work is one worker. It takes work until ctx ends; what it has begun goes on with
-// calls.
-func (c *Collector) work(ctx, calls context.Context, queue workqueue.TypedRateLimitingInterface[graph.Key], attempt attemptFunc) {
-	for {
+// work is one worker. It takes work until ctx ends, and none while the collector is
+// paused; what it has begun goes on with calls.
+func (c *Collector) work(ctx, calls context.Context, queue *queue, attempt attemptFunc) {
+	for c.gate.wait(ctx) {
 		k, shutdown := queue.Get()
 		if shutdown {
 			return
 		}
-		if ctx.Err() == nil { // else the queue is being emptied
+		if c.gate.allow() != nil {
+			queue.Add(k) // the pause has begun meanwhile
+		} else {
+			c.active.Add(1)
 			c.workOn(calls, queue, attempt, k)
+			c.active.Add(-1)
 		}
 		queue.Done(k)
 	}
 }
 
-func (c *Collector) workOn(ctx context.Context, queue workqueue.TypedRateLimitingInterface[graph.Key], attempt attemptFunc, k graph.Key) {
+func (c *Collector) workOn(ctx context.Context, queue *queue, attempt attemptFunc, k graph.Key) {
 	again, err := attempt(ctx, k)
 	switch {
+	case errors.Is(err, act.ErrPaused):
+		queue.Add(k) // no worker takes it before the pause ends
 	case err != nil && ctx.Err() == nil:
-		queue.AddRateLimited(k)
-		c.logFailure(k, queue.NumRequeues(k), err)
+		c.logFailure(k, queue.retry(k, err), err)
 	case err == nil:
-		queue.Forget(k)
+		queue.succeeded(k)
 		if !again.IsZero() {
 			queue.AddAfter(k, again.Sub(c.now()))
 		}

@@ -1,11 +1,11 @@
 package gc
 
 import (
+	"errors"
 	"sync"
 	"sync/atomic"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
+	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/component-base/metrics"
 	"k8s.io/component-base/metrics/legacyregistry"
 	_ "k8s.io/component-base/metrics/prometheus/workqueue" // the workqueue_* series
@@ -14,13 +14,10 @@ import (
 	"github.com/reap-dev/reap/pkg/gc/decide"
 )
 
+// docs/metrics.md lists every series; a test compares it with what a server shows.
 const namespace = "reap_gc"
 
 var (
-	collected = metrics.NewCounterVec(&metrics.CounterOpts{
-		Namespace: namespace, Name: "objects_collected_total",
-		Help: "Objects that the collector deleted, by group, resource and propagation policy.",
-	}, []string{"group", "resource", "policy"})
 	decisions = metrics.NewCounterVec(&metrics.CounterOpts{
 		Namespace: namespace, Name: "decisions_total",
 		Help: "Decisions about objects, by reason.",
@@ -29,6 +26,10 @@ var (
 		Namespace: namespace, Name: "api_calls_total",
 		Help: "Calls to the API server about single objects, by verb and outcome.",
 	}, []string{"verb", "outcome"})
+	conflicts = metrics.NewCounterVec(&metrics.CounterOpts{
+		Namespace: namespace, Name: "conflicts_total",
+		Help: "Writes that the API server refused because the object had changed since it was decided about, by verb.",
+	}, []string{"verb"})
 
 	cycles = metrics.NewCounter(&metrics.CounterOpts{
 		Namespace: namespace, Name: "cycles_broken_total",
@@ -40,17 +41,37 @@ var (
 		Help: "Foreground deletions that were given up on though a dependent still blocked them.",
 	})
 
+	// syncErrors has the name and the help that it has in kube-controller-manager.
+	syncErrors increaser = metrics.NewCounter(&metrics.CounterOpts{
+		Subsystem: "garbagecollector_controller", Name: "resources_sync_error_total",
+		Help: "Number of garbage collector resources sync errors",
+	})
+
 	// current is the collector that runs; nil when none does.
 	current atomic.Pointer[Collector]
 
 	registerOnce sync.Once
 )
 
+type increaser interface{ Inc() }
+
 // gauge makes a series that is read from the running collector, 0 when none runs.
 func gauge(name, help string, read func(*Collector) int) metrics.GaugeFunc {
-	return metrics.NewGaugeFunc(&metrics.GaugeOpts{Namespace: namespace, Name: name, Help: help}, func() float64 {
+	return gaugeOf(&metrics.GaugeOpts{Namespace: namespace, Name: name, Help: help}, func(c *Collector) float64 { return float64(read(c)) })
+}
+
+// queueAge is gauge for the age of a queue's oldest object.
+func queueAge(name string, of func(*Collector) *queue) metrics.GaugeFunc {
+	return gaugeOf(&metrics.GaugeOpts{
+		Namespace: namespace, Name: "queue_oldest_seconds", ConstLabels: map[string]string{"name": name},
+		Help: "How long the object that has waited longest for its turn has waited, by queue.",
+	}, func(c *Collector) float64 { return of(c).lanes.age().Seconds() })
+}
+
+func gaugeOf(o *metrics.GaugeOpts, read func(*Collector) float64) metrics.GaugeFunc {
+	return metrics.NewGaugeFunc(o, func() float64 {
 		if c := current.Load(); c != nil {
-			return float64(read(c))
+			return read(c)
 		}
 		return 0
 	})
@@ -60,16 +81,24 @@ func gauge(name, help string, read func(*Collector) int) metrics.GaugeFunc {
 // once, and makes those with known labels appear.
 func registerMetrics() {
 	registerOnce.Do(func() {
-		legacyregistry.MustRegister(collected, decisions, calls, cycles, timeouts)
+		legacyregistry.MustRegister(decisions, calls, conflicts, cycles, timeouts)
 		legacyregistry.RawMustRegister(
 			gauge("running", "1 while a collector runs in this process.", func(*Collector) int { return 1 }),
+			gauge("paused", "1 while the collector writes nothing: it is paused, or does not know yet that it is not.", func(c *Collector) int {
+				if c.gate.allow() != nil {
+					return 1
+				}
+				return 0
+			}),
+			queueAge(deleteQueue, func(c *Collector) *queue { return c.queue }),
+			queueAge(orphanQueue, func(c *Collector) *queue { return c.orphans }),
 			gauge("nodes", "Observed objects in the graph.", func(c *Collector) int { return c.graph.Stats().Nodes }),
 			gauge("virtual_nodes", "UIDs that references name and no monitor shows.", func(c *Collector) int { return c.graph.Stats().Virtual }),
 			gauge("edges", "Owner references in the graph.", func(c *Collector) int { return c.graph.Stats().Edges }),
-			gauge("monitors_synced", "Monitors whose first list is in the graph.", func(c *Collector) int { return c.observer.Monitors().Synced }),
-			gauge("monitors_syncing", "Monitors that read their first list.", func(c *Collector) int { return c.observer.Monitors().Syncing }),
-			gauge("monitors_failing", "Monitors that cannot list or watch.", func(c *Collector) int { return c.observer.Monitors().Failing }),
+			gauge("undiscovered_groups", "API groups that discovery fails for.", func(c *Collector) int { return len(c.observer.Undiscovered()) }),
 		)
+		legacyregistry.CustomMustRegister(&monitorMetrics{})
+		registerSyncErrors()
 		for _, r := range decide.Reasons() {
 			decisions.WithLabelValues(string(r))
 		}
@@ -78,17 +107,36 @@ func registerMetrics() {
 				calls.WithLabelValues(string(v), o.String())
 			}
 		}
+		for _, v := range []act.Verb{act.VerbDelete, act.VerbPatch} {
+			conflicts.WithLabelValues(string(v))
+		}
 	})
 }
 
-func countCollected(gr schema.GroupResource, policy metav1.DeletionPropagation) {
-	collected.WithLabelValues(gr.Group, gr.Resource, string(policy)).Inc()
+// registerSyncErrors takes over the counter of that name that the process may have
+// already: Kubernetes' own collector registers it when one is made.
+func registerSyncErrors() {
+	err := legacyregistry.Register(syncErrors.(*metrics.Counter))
+	var taken prometheus.AlreadyRegisteredError
+	if !errors.As(err, &taken) {
+		return
+	}
+	if c, ok := taken.ExistingCollector.(increaser); ok {
+		syncErrors = c
+	}
 }
 
 func countDecision(r decide.Reason) { decisions.WithLabelValues(string(r)).Inc() }
 
-func countCall(v act.Verb, o act.Outcome) { calls.WithLabelValues(string(v), o.String()).Inc() }
+func countCall(v act.Verb, o act.Outcome) {
+	calls.WithLabelValues(string(v), o.String()).Inc()
+	if o == act.Changed {
+		conflicts.WithLabelValues(string(v)).Inc()
+	}
+}
 
 func countCycle() { cycles.Inc() }
 
 func countTimeout() { timeouts.Inc() }
+
+func countSyncError() { syncErrors.Inc() }

@@ -77,7 +77,8 @@ func (c *Collector) attemptToOrphan(ctx context.Context, k graph.Key) (again tim
 // giveUpOrphaning says whether an orphaning deletion has waited long enough for
 // what cannot be read, and tells the user either way.
 func (c *Collector) giveUpOrphaning(v graph.View, err error) bool {
-	waited, first := c.stuck.since(v.Key, c.now())
+	began, first := c.stuck.since(v.Key, c.now())
+	waited := c.now().Sub(began) - c.gate.pausedSince(began, c.now())
 	switch {
 	case c.orphanTimeout > 0 && waited >= c.orphanTimeout:
 		c.warn(v.Resource, v.Record, "OrphaningTimedOut", "The object goes though dependents may not have been found in %s: %v", waited.Round(time.Second), err)
@@ -95,9 +96,9 @@ type stuck struct {
 	began map[graph.Key]time.Time
 }
 
-// since returns how long the object has been known to wait; first is true the
+// since returns since when the object has been known to wait; first is true the
 // first time.
-func (s *stuck) since(k graph.Key, now time.Time) (waited time.Duration, first bool) {
+func (s *stuck) since(k graph.Key, now time.Time) (began time.Time, first bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.began == nil {
@@ -106,9 +107,9 @@ func (s *stuck) since(k graph.Key, now time.Time) (waited time.Duration, first b
 	t, known := s.began[k]
 	if !known {
 		s.began[k] = now
-		return 0, true
+		return now, true
 	}
-	return now.Sub(t), false
+	return t, false
 }
 
 func (s *stuck) forget(k graph.Key) {

@@ -2,8 +2,10 @@ package gc
 
 import (
 	"context"
+	"slices"
 	"sync"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/reap-dev/reap/pkg/gc/graph"
@@ -12,7 +14,9 @@ import (
 // search finds the dependents of owners by listing live. Owners that ask while a
 // pass is under way share the next one.
 type search struct {
-	running sync.Mutex // held by who makes the pass
+	// running is held by who makes the pass, and protects failed.
+	running sync.Mutex
+	failed  schema.GroupResource // what the last pass could not list
 
 	// mu protects next: who takes part in the pass after the one under way.
 	mu   sync.Mutex
@@ -44,13 +48,14 @@ func (s *search) dependents(ctx context.Context, c *Collector, uid types.UID, na
 		all := s.next
 		s.next = nil
 		s.mu.Unlock()
-		pass(ctx, c, all)
+		s.pass(ctx, c, all)
 	}
 	return q.found, q.err
 }
 
-// pass lists every monitored resource once and answers the questions.
-func pass(ctx context.Context, c *Collector, questions []*question) {
+// pass lists every monitored resource once and answers the questions. It begins with
+// what could not be listed last time: as long as that lasts, it costs one call.
+func (s *search) pass(ctx context.Context, c *Collector, questions []*question) {
 	byUID := make(map[types.UID][]*question, len(questions))
 	namespaces := map[string]bool{}
 	for _, q := range questions {
@@ -62,7 +67,12 @@ func pass(ctx context.Context, c *Collector, questions []*question) {
 		// Somebody asks for all of them.
 		namespaces = map[string]bool{"": true}
 	}
-	for _, r := range c.graph.Catalog().Resources() {
+	resources := slices.Clone(c.graph.Catalog().Resources())
+	if i := slices.IndexFunc(resources, func(r *graph.Resource) bool { return r.GroupResource() == s.failed }); i > 0 {
+		resources[0], resources[i] = resources[i], resources[0]
+	}
+	s.failed = schema.GroupResource{}
+	for _, r := range resources {
 		if !r.Monitored || !r.Namespaced && !namespaces[""] {
 			continue
 		}
@@ -79,6 +89,7 @@ func pass(ctx context.Context, c *Collector, questions []*question) {
 				}
 			})
 			if err != nil {
+				s.failed = r.GroupResource()
 				for _, q := range questions {
 					q.err = err
 				}

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"runtime/debug"
 	"sync"
@@ -18,6 +19,7 @@ import (
 	"github.com/reap-dev/reap/pkg/apiserver"
 	"github.com/reap-dev/reap/pkg/config"
 	"github.com/reap-dev/reap/pkg/datastore"
+	"github.com/reap-dev/reap/pkg/gc/report"
 )
 
 const (
@@ -47,7 +49,7 @@ func Run(ctx context.Context, cfg config.Server) error {
 	if err := apiserver.CheckArgs(cfg.KubeAPIServerArgs); err != nil {
 		return config.Wrong{Err: err}
 	}
-	s := &server{cfg: cfg, began: time.Now(), notify: takeNotifySocket()}
+	s := &server{cfg: cfg, began: time.Now(), notify: takeNotifySocket(), readiness: &readiness{disabled: cfg.Disabled("gc")}}
 	err := s.run(ctx)
 	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
 		return nil // asked to end before it was ready
@@ -57,9 +59,12 @@ func Run(ctx context.Context, cfg config.Server) error {
 
 // server is one run of the control plane.
 type server struct {
-	cfg    config.Server
-	began  time.Time
-	notify notifier
+	cfg       config.Server
+	began     time.Time
+	notify    notifier
+	readiness *readiness
+	// reports answers for the collector, whichever runs.
+	reports report.Handler
 }
 
 func (s *server) run(ctx context.Context) (err error) {
@@ -101,6 +106,8 @@ func (s *server) run(ctx context.Context) (err error) {
 		EtcdKeyFile:           store.KeyFile,
 		Shared:                s.cfg.SharedDatastore(),
 		ServiceClusterIPRange: serviceRange,
+		Handlers:              map[string]http.Handler{report.Root: &s.reports},
+		Notes:                 []apiserver.Note{s.readiness.note()},
 		Args:                  s.cfg.KubeAPIServerArgs,
 	})
 	if err != nil {
@@ -133,7 +140,7 @@ func (s *server) serve(ctx context.Context, dir *dataDir, api *apiserver.Server,
 	})
 	running := make(chan struct{})
 	parts.Go(func() {
-		w := &workload{cfg: s.cfg, api: api, rootCA: access.rootCA, running: running}
+		w := &workload{cfg: s.cfg, api: api, rootCA: access.rootCA, running: running, readiness: s.readiness, reports: &s.reports}
 		if err := w.run(ctx); err != nil {
 			fail(err)
 		}

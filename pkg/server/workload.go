@@ -13,6 +13,7 @@ import (
 	"github.com/reap-dev/reap/pkg/config"
 	"github.com/reap-dev/reap/pkg/controllers"
 	"github.com/reap-dev/reap/pkg/gc"
+	"github.com/reap-dev/reap/pkg/gc/report"
 )
 
 // workload is what this server does as a client of its own API server: the
@@ -23,20 +24,27 @@ type workload struct {
 	api    *apiserver.Server
 	rootCA []byte
 	// running is closed once the collector runs, or this server waits to lead.
-	running chan struct{}
-	once    sync.Once
+	running   chan struct{}
+	once      sync.Once
+	readiness *readiness
+	reports   *report.Handler
 }
 
 // run works until ctx ends, and returns when all goroutines have ended. An error
 // means that a part could not go on.
 func (w *workload) run(ctx context.Context) error {
+	w.reports.Absent("the collector is about to start")
 	if !w.collects() {
+		w.reports.Absent("no collector runs in this server (--disable=gc)")
 		logrus.Warn("no collector runs (--disable=gc): what loses its owner stays, and foreground and orphan deletions wait for a collector")
 	}
 	if !w.cfg.SharedDatastore() {
 		return w.lead(ctx, func(c *rest.Config) *rest.Config { return c })
 	}
 	w.isRunning()
+	if w.collects() {
+		w.reports.Absent("this server waits to lead; another one collects")
+	}
 	return elect(ctx, w.api.ControllerManagerConfig(), w.lead)
 }
 
@@ -78,6 +86,7 @@ func (w *workload) lead(ctx context.Context, fence func(*rest.Config) *rest.Conf
 				Resync:           w.cfg.GC.Resync,
 				OrphanTimeout:    w.cfg.GC.OrphanTimeout,
 				SyncTimeout:      gc.Timeout{Base: w.cfg.GC.SyncTimeout, PerDependent: w.cfg.GC.SyncTimeoutPerDependent},
+				Check:            w.cfg.GC.Check,
 				NoCycleDetection: !w.cfg.GC.CycleDetection,
 				Log:              logrus.WithField("component", "gc"),
 			})
@@ -97,7 +106,11 @@ func (w *workload) collect(ctx context.Context, o gc.Options) error {
 		if err != nil {
 			return err
 		}
+		w.readiness.collector.Store(c)
+		w.reports.Ask(c)
 		err = c.Run(ctx, w.isRunning)
+		w.reports.Absent("the collector has ended")
+		w.readiness.collector.Store(nil)
 		if !errors.Is(err, gc.ErrStoreWentBack) {
 			return err
 		}

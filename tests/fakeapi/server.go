@@ -78,6 +78,7 @@ type Server struct {
 	inFlight  int
 	warnings  []corev1.Event
 	fault     Fault
+	paused    bool
 	changed   chan struct{} // closed and replaced when anything has happened
 }
 
@@ -154,6 +155,9 @@ func (s *Server) served(c *Call) *Resource {
 
 // ServeHTTP answers the collector.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if s.pause(w, r) {
+		return
+	}
 	c := callOf(r)
 	rec := &statusRecorder{ResponseWriter: w}
 	fault := s.begin(c)

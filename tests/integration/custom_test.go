@@ -19,7 +19,7 @@ var definitions = kind{
 }
 
 // define makes a custom resource and waits until it can be used. The collector may not know of it yet.
-func (s *server) define(t *testing.T, scope, plural, kindName string) (kind, *unstructured.Unstructured) {
+func (s *server) define(t *testing.T, scope, plural, kindName string, change ...func(crd *unstructured.Unstructured)) (kind, *unstructured.Unstructured) {
 	t.Helper()
 	crd := object(definitions, plural+"."+testGroup)
 	crd.Object["spec"] = map[string]any{
@@ -33,6 +33,9 @@ func (s *server) define(t *testing.T, scope, plural, kindName string) (kind, *un
 			}},
 		}},
 	}
+	for _, c := range change {
+		c(crd)
+	}
 	crd, err := s.dyn.Resource(definitions.gvr).Create(t.Context(), crd, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -43,6 +46,13 @@ func (s *server) define(t *testing.T, scope, plural, kindName string) (kind, *un
 		return err == nil, err
 	})
 	return k, crd
+}
+
+// withStatus gives a custom resource a status of its own, and so a generation.
+func withStatus(crd *unstructured.Unstructured) {
+	for _, v := range crd.Object["spec"].(map[string]any)["versions"].([]any) {
+		v.(map[string]any)["subresources"] = map[string]any{"status": map[string]any{}}
+	}
 }
 
 // undefine takes a custom resource away, with every object of it, when the test ends.

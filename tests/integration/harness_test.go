@@ -62,7 +62,7 @@ func newServer(top string, args ...string) *server {
 	return &server{
 		dir:  dir,
 		args: append([]string{"--data-dir", dir, "--https-listen-port", "0"}, args...),
-		env:  []string{"HOME=" + top},
+		env:  []string{"HOME=" + top, "REAP_GC_CHECK=1s"},
 		log:  filepath.Join(top, "log"),
 	}
 }
@@ -251,9 +251,9 @@ func (s *server) logTail(offset int64) []byte {
 	return raw
 }
 
-// bad is what never belongs into a log: a data race, and a panic, whether the process survives it or
+// bad is what never belongs into a log: a data race, a graph whose invariants do not hold, and a panic, whether the process survives it or
 // not. The API server has a harmless message about "panicked: false".
-var bad = regexp.MustCompile(`DATA RACE|(?m:^(panic|fatal error): )|[Oo]bserved a panic|panic'd|panicked: true`)
+var bad = regexp.MustCompile(`DATA RACE|the graph is broken|(?m:^(panic|fatal error): )|[Oo]bserved a panic|panic'd|panicked: true`)
 
 func checkLog(log []byte) error {
 	if at := bad.FindIndex(log); at != nil {

@@ -1,14 +1,14 @@
 package integration
 
 import (
-	"context"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/fields"
 )
+
+// wrongNamespace is the reason of the events that these tests look for.
+const wrongNamespace = "OwnerRefInvalidNamespace"
 
 // TestOwnersInTheWrongNamespaceAreReported once for each object, however often it is looked at.
 func TestOwnersInTheWrongNamespaceAreReported(t *testing.T) {
@@ -30,9 +30,9 @@ func TestOwnersInTheWrongNamespaceAreReported(t *testing.T) {
 	}
 	// Events are written in turn: with this one, those of all before it are there.
 	last := s.create(t, clusterRoles, "", "warned-last-"+ns, owner(o))
-	s.awaitWarnings(t, last)
+	s.awaitEvents(t, last, wrongNamespace)
 	for _, w := range []*unstructured.Unstructured{crossing, roles[0], roles[1]} {
-		if got := s.awaitWarnings(t, w); len(got) != 1 || got[0].Count != 1 || got[0].Type != corev1.EventTypeWarning || got[0].Namespace != eventsOf(w) {
+		if got := s.awaitEvents(t, w, wrongNamespace); len(got) != 1 || got[0].Count != 1 || got[0].Type != corev1.EventTypeWarning || got[0].Namespace != eventsOf(w) {
 			t.Errorf("%s: got %+v", w.GetName(), got)
 		}
 	}
@@ -40,27 +40,4 @@ func TestOwnersInTheWrongNamespaceAreReported(t *testing.T) {
 		s.mustExist(t, clusterRoles, r)
 	}
 	s.mustExist(t, configMaps, o)
-}
-
-// eventsOf is the namespace that an object's events are in.
-func eventsOf(o *unstructured.Unstructured) string {
-	if o.GetNamespace() == "" {
-		return metav1.NamespaceDefault
-	}
-	return o.GetNamespace()
-}
-
-func (s *server) awaitWarnings(t *testing.T, o *unstructured.Unstructured) (events []corev1.Event) {
-	t.Helper()
-	await(t, "events about "+o.GetName(), func(ctx context.Context) (bool, any) {
-		list, err := s.kube.CoreV1().Events("").List(ctx, metav1.ListOptions{FieldSelector: fields.Set{
-			"involvedObject.uid": string(o.GetUID()), "reason": "OwnerRefInvalidNamespace",
-		}.String()})
-		if err != nil {
-			return false, err
-		}
-		events = list.Items
-		return len(events) > 0, "none"
-	})
-	return events
 }

@@ -15,7 +15,13 @@ import (
 	"github.com/reap-dev/reap/pkg/gc/graph"
 )
 
-var mostStates = flag.Int("model.states", 4_000, "states to explore of each small world; 0 for all")
+var mostStates = flag.Int("model.states", 4_000/slowness, "states to explore of each small world, more for deep ones; 0 for all")
+
+// wholeStates is more than any deep world has.
+const wholeStates = 40_000
+
+// deepStates is how many of them are explored.
+const deepStates = wholeStates / slowness
 
 // smallWorld is explored in every order: its objects exist when the collector
 // starts and its users go on in any interleaving, each through a script of his own.
@@ -25,6 +31,18 @@ type smallWorld struct {
 	scripts [][]action
 	// mirrored serves the owner's storage under its second name too.
 	mirrored bool
+	// kinds are those that are served; nil for all, or all but the mirrors.
+	kinds []*kind
+	// deep is true if every order is to be tried though there are many.
+	deep bool
+	// rested is true if the world comes to rest before its users go on.
+	rested bool
+	// looks is true if rings may be looked for at any time, not only in the end.
+	looks bool
+	// blind is true if rings are never looked for.
+	blind bool
+	// timeouts is true if foreground deletions time out.
+	timeouts bool
 }
 
 // explorer walks the states of a small world depth first. The graph cannot be
@@ -32,6 +50,7 @@ type smallWorld struct {
 type explorer struct {
 	smallWorld
 	seen     map[state]bool
+	prelude  []action // what brings the world to rest first
 	path     []action
 	most     int
 	declared []graph.Reference
@@ -50,6 +69,11 @@ func explore(w smallWorld, most int) (*explorer, error) {
 			}
 		}
 	}
+	if w.rested {
+		m, _ := e.start()
+		m.record = &e.prelude
+		m.settle()
+	}
 	m, positions := e.start()
 	return e, e.visit(m, positions)
 }
@@ -58,12 +82,21 @@ func (e *explorer) start() (*model, []int) {
 	m := newModel(1, 0)
 	// A stream that no object needs would only multiply the orders.
 	m.server.served[mirrors] = e.mirrored
+	if e.kinds != nil {
+		for _, k := range allKinds {
+			m.server.served[k] = slices.Contains(e.kinds, k)
+		}
+	}
 	for _, a := range e.objects {
 		if !m.apply(a) {
 			panic("cannot " + a.String())
 		}
 	}
+	m.detects, m.timeouts = !e.blind, e.timeouts
 	m.resync()
+	for _, a := range e.prelude {
+		m.apply(a)
+	}
 	return m, make([]int, len(e.scripts))
 }
 
@@ -105,6 +138,21 @@ func (e *explorer) steps(m *model, positions []int) (next []action) {
 	}
 	if slices.ContainsFunc(slices.Collect(maps.Values(m.timers)), func(t time.Time) bool { return t.Sub(m.now) <= time.Second }) {
 		next = append(next, action{op: opPause, n: 4})
+	}
+	if e.looks && m.canLook() {
+		next = append(next, action{op: opLook})
+	}
+	if m.breaking != nil {
+		for n := range m.breaking.choices() {
+			next = append(next, action{op: opBreak, n: n})
+		}
+	}
+	if m.timeouts {
+		for _, k := range m.waiting() {
+			if !m.isLate(k) {
+				next = append(next, action{op: opExpire, key: k})
+			}
+		}
 	}
 	if m.workers[0] != nil {
 		return append(next, action{op: opStep})
@@ -195,134 +243,8 @@ func (e *explorer) failed(err error) error {
 	return fmt.Errorf("%w\nhistory:%s", err, b.String())
 }
 
-// smallWorlds returns an owner, another, and dependents that name them in every
-// way, against everything that users do to them.
-func smallWorlds() (worlds []smallWorld) {
-	o := object{namespace: "n", name: "o", uid: "o"}
-	d := object{namespace: "n", name: "d", uid: "d"}
-	toO, toP, toD := reference(betas, "v2", o), reference(gammas, "v1", object{name: "p", uid: "p"}), reference(alphas, "v1", d)
-	with := func(r graph.Reference, change func(*graph.Reference)) graph.Reference { change(&r); return r }
-	misnamed := with(toO, func(r *graph.Reference) { r.Name = "q" })
-	unknown := with(toO, func(r *graph.Reference) { r.Kind = "Nonsense" })
-	unservedVersion := with(toO, func(r *graph.Reference) { r.APIVersion = "ex.io/v9" })
-	otherVersion := with(toO, func(r *graph.Reference) { r.APIVersion = "ex.io/v1" })
-	otherKind := reference(alphas, "v1", o)
-	mirrored := reference(mirrors, "v1", o)
-	type refs = []graph.Reference
-
-	declared := []struct {
-		name string
-		refs refs
-	}{
-		{"right", refs{toO}}, {"two owners", refs{toO, toP}}, {"other version", refs{otherVersion}}, {"mirrored", refs{mirrored}},
-		{"misnamed", refs{misnamed}}, {"misnamed and solid", refs{misnamed, toP}}, {"right and misnamed", refs{toO, misnamed}},
-		{"unknown kind", refs{toO, unknown}}, {"unserved version", refs{unservedVersion}}, {"other kind", refs{otherKind, toP}},
-	}
-	deleteO := action{op: opDelete, uid: "o"}
-	deeds := []struct {
-		name    string
-		scripts [][]action
-	}{
-		{"owner goes", [][]action{{deleteO}}},
-		{"owner goes and its name comes back", [][]action{{deleteO, {op: opCreate, kind: betas, namespace: "n", name: "o", uid: "o2"}}}},
-		{"both owners go", [][]action{{deleteO}, {{op: opDelete, uid: "p"}}}},
-		{"owner goes while a user gives another", [][]action{{deleteO}, {{op: opEdit, uid: "d", refs: refs{toO, toP}}}}},
-		{"owner goes while a user takes it away", [][]action{{deleteO}, {{op: opEdit, uid: "d"}}}},
-		{"dependent is made anew while its owner goes", [][]action{{deleteO}, {{op: opDelete, uid: "d"}, {op: opCreate, kind: alphas, namespace: "n", name: "d", uid: "d2", refs: refs{toP}}}}},
-		{"the owner's kind goes with it", [][]action{{{op: opPurge, kind: betas}}}},
-		{"the owner's kind hides", [][]action{{{op: opUnserve, kind: betas}}, {deleteO}}},
-		{"the owner's kind hides for a while", [][]action{{{op: opUnserve, kind: betas}, {op: opServe, kind: betas}}, {deleteO}}},
-		{"an empty list", [][]action{{{op: opRelist, kind: betas, held: true}}, {{op: opDelete, uid: "p"}}}},
-		{"the owner's end is lost", [][]action{{deleteO, {op: opRelist, kind: betas}}}},
-	}
-	for _, r := range declared {
-		for _, deed := range deeds {
-			worlds = append(worlds, smallWorld{
-				name: r.name + ", " + deed.name,
-				objects: []action{
-					{op: opCreate, kind: betas, namespace: "n", name: "o", uid: "o"},
-					{op: opCreate, kind: gammas, name: "p", uid: "p"},
-					{op: opCreate, kind: alphas, namespace: "n", name: "d", uid: "d", refs: r.refs},
-				},
-				scripts:  deed.scripts,
-				mirrored: r.name == "mirrored",
-			})
-			if r.name == "right" || r.name == "right and misnamed" {
-				last := &worlds[len(worlds)-1]
-				chained := *last
-				chained.name += ", with a dependent of the dependent"
-				chained.objects = append(slices.Clone(last.objects), action{op: opCreate, kind: alphas, namespace: "n", name: "e", uid: "e", refs: refs{toD}})
-				worlds = append(worlds, chained)
-			}
-		}
-	}
-	return append(worlds, policyWorlds()...)
-}
-
-// policyWorlds returns an owner that is deleted in the foreground, or so that its
-// dependents stay, and what users do meanwhile.
-func policyWorlds() (worlds []smallWorld) {
-	o := object{namespace: "n", name: "o", uid: "o"}
-	d := object{namespace: "n", name: "d", uid: "d"}
-	block := func(r graph.Reference) graph.Reference { r.BlockOwnerDeletion = graph.True; return r }
-	toO, toP, toD := block(reference(betas, "v2", o)), reference(gammas, "v1", object{name: "p", uid: "p"}), block(reference(alphas, "v1", d))
-	free, misnamed, unknown := reference(betas, "v1", o), toO, toO
-	misnamed.Name, unknown.Kind = "q", "Nonsense"
-	type refs = []graph.Reference
-	declared := []struct {
-		name string
-		refs refs
-	}{
-		{"blocking", refs{toO}}, {"not blocking", refs{free}}, {"beside a solid owner", refs{toO, toP}},
-		{"misnamed", refs{misnamed}}, {"beside an unknown one", refs{toO, unknown}},
-	}
-	foregroundO, orphanO := action{op: opDelete, uid: "o", policy: foreground}, action{op: opDelete, uid: "o", policy: orphan}
-	createE := action{op: opCreate, kind: alphas, namespace: "n", name: "e", uid: "e", refs: refs{toO}}
-	ofD := createE
-	ofD.refs = refs{toD}
-	deeds := []struct {
-		name    string
-		scripts [][]action
-	}{
-		{"alone", nil},
-		{"then in the background", [][]action{{{op: opDelete, uid: "o", policy: background}}}},
-		{"then so that they stay", [][]action{{{op: opDelete, uid: "o", policy: orphan}}}},
-		{"then in the foreground", [][]action{{{op: opDelete, uid: "o", policy: foreground}}}},
-		{"and the finalizer goes", [][]action{{{op: opStrip, uid: "o"}}}},
-		{"held by somebody", [][]action{{{op: opHold, uid: "o"}}, {{op: opRelease, uid: "o"}}}},
-		{"while the dependent is held", [][]action{{{op: opHold, uid: "d"}, {op: opRelease, uid: "d"}}}},
-		{"while another dependent comes", [][]action{{createE}}},
-		{"while a dependent of the dependent comes", [][]action{{ofD}}},
-		{"while the dependent gets another owner", [][]action{{{op: opEdit, uid: "d", refs: refs{toO, toP}}}}},
-		{"while the other owner goes", [][]action{{{op: opDelete, uid: "p"}}}},
-		{"while the dependent is deleted so that its own stay", [][]action{{{op: opDelete, uid: "d", policy: orphan}}}},
-		{"while a list is empty", [][]action{{{op: opRelist, kind: alphas, held: true}}}},
-		{"while the dependent's kind hides", [][]action{{{op: opUnserve, kind: alphas}, {op: opServe, kind: alphas}}}},
-	}
-	for _, first := range []action{foregroundO, orphanO} {
-		for _, r := range declared {
-			for _, deed := range deeds {
-				scripts := append([][]action{{first}}, deed.scripts...)
-				if strings.HasPrefix(deed.name, "then") || strings.HasPrefix(deed.name, "and") {
-					scripts = [][]action{append([]action{first}, deed.scripts[0]...)}
-				}
-				worlds = append(worlds, smallWorld{
-					name: fmt.Sprintf("%s, owner goes (%s), %s", r.name, first.policy, deed.name),
-					objects: []action{
-						{op: opCreate, kind: betas, namespace: "n", name: "o", uid: "o"},
-						{op: opCreate, kind: gammas, name: "p", uid: "p"},
-						{op: opCreate, kind: alphas, namespace: "n", name: "d", uid: "d", refs: r.refs},
-					},
-					scripts: scripts,
-				})
-			}
-		}
-	}
-	return worlds
-}
-
 func TestEveryOrder(t *testing.T) {
-	worlds := smallWorlds()
+	worlds := slices.Concat(smallWorlds(), policyWorlds(), ringWorlds(), timeoutWorlds())
 	most := *mostStates
 	if testing.Short() {
 		most = min(most, 1000)
@@ -334,9 +256,16 @@ func TestEveryOrder(t *testing.T) {
 	for range runtime.GOMAXPROCS(0) {
 		wg.Go(func() {
 			for w := range queue {
+				most := most
+				if w.deep && most > 0 && !testing.Short() {
+					most = max(most, deepStates)
+				}
 				e, err := explore(w, most)
 				if err != nil {
 					t.Errorf("%s: %v", w.name, err)
+				}
+				if w.deep && len(e.seen) >= wholeStates {
+					t.Errorf("%s: not every order was tried: it has more than %d states", w.name, len(e.seen))
 				}
 				mu.Lock()
 				states += len(e.seen)

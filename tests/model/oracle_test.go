@@ -64,6 +64,8 @@ type facts struct {
 	orphaned  map[types.UID]*object
 	forgotten map[types.UID]bool
 	orphaning map[types.UID]bool
+	// detects is true if rings are broken, timeouts if foreground deletions time out.
+	detects, timeouts bool
 }
 
 // witness is where an owner was when the dependent's collector saw it end.
@@ -201,6 +203,11 @@ func (f *facts) blocks(d, owner *object, there func(graph.Reference) bool) bool 
 func (f *facts) atRest() (errs []error) {
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
 	always := func(graph.Reference) bool { return true }
+	if f.detects {
+		for _, w := range f.ringed(func(k *kind) bool { return f.served[k] }) {
+			bad("%s and %s wait for each other, directly or through others", w.uid, w.ref.UID)
+		}
+	}
 	for uid, o := range f.objects {
 		if !f.collectable(o.storage) {
 			continue
@@ -211,8 +218,11 @@ func (f *facts) atRest() (errs []error) {
 			continue
 		case o.waits():
 			blocked := slices.ContainsFunc(slices.Collect(maps.Values(f.objects)), func(d *object) bool { return f.blocks(d, o, always) })
-			if !blocked {
+			switch {
+			case !blocked:
 				bad("%s waits for its dependents and nothing blocks it", uid)
+			case f.timeouts:
+				bad("%s waits for its dependents for ever", uid)
 			}
 			continue
 		case o.deleting || len(o.refs) == 0:

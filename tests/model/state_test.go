@@ -39,7 +39,8 @@ func (s *scribe) refs(refs []graph.Reference) {
 	s.number(len(refs))
 	for i := range refs {
 		s.text(refs[i].APIVersion, refs[i].Kind, refs[i].Name, string(refs[i].UID))
-		s.flag(refs[i].BlockOwnerDeletion == graph.True)
+		s.number(int(refs[i].BlockOwnerDeletion))
+		s.number(int(refs[i].Controller))
 	}
 }
 
@@ -78,6 +79,57 @@ func (s *scribe) owners(owners []graph.OwnerView, now time.Time) {
 		s.age(now, o.Fact.Seen)
 		s.number(int(o.Fact.State))
 		s.record(o.Observed)
+	}
+}
+
+// breaking writes the look for rings down, and what the oracle has noted meanwhile.
+func (s *scribe) breaking(m *model) {
+	b := m.breaking
+	s.flag(m.waitingChanged, m.lookAgain, b != nil)
+	if b == nil {
+		return
+	}
+	s.flag(b.failed, b.again)
+	s.number(int(b.next))
+	s.members(b.reads)
+	s.members(b.writes)
+	for _, rings := range [][][]graph.Member{b.rings, b.found} {
+		s.number(len(rings))
+		for _, ring := range rings {
+			s.members(ring)
+		}
+	}
+	for _, k := range allKinds {
+		live := slices.SortedFunc(slices.Values(b.live[k.GroupResource()]), func(x, y *graph.Record) int { return cmp.Compare(x.UID, y.UID) })
+		s.number(len(live))
+		for _, rec := range live {
+			s.record(rec)
+		}
+	}
+	for _, w := range slices.SortedFunc(maps.Keys(b.within), compareWithin) {
+		s.text(string(w.uid))
+		s.number(w.version)
+		s.refs([]graph.Reference{w.ref})
+	}
+}
+
+func (s *scribe) members(members []graph.Member) {
+	s.number(len(members))
+	for _, mem := range members {
+		s.text(mem.Key.Resource.Resource)
+		s.record(mem.Record)
+		s.refs(mem.Blocking)
+	}
+}
+
+// deadlines writes down who is late.
+func (s *scribe) deadlines(m *model) {
+	for _, k := range m.waiting() {
+		w, _ := m.graph.Wait(k)
+		progress, late := m.late[k]
+		s.flag(late, m.timers[k].Equal(inTime))
+		s.number(int(w.Progress))
+		s.number(int(progress))
 	}
 }
 
@@ -131,7 +183,8 @@ func stateOf(m *model, positions []int, declared []graph.Reference) state {
 			s.record(mon.store[n])
 		}
 	}
-	for _, namespace := range []string{"", "m", "n"} {
+	// Small worlds have the namespace n and none.
+	for _, namespace := range []string{"", "n"} {
 		s.owners(m.graph.ViewOf(alphas.GroupResource(), &graph.Record{Namespace: namespace, UID: "probe", References: declared}).Owners, m.now)
 	}
 	for _, keys := range []map[graph.Key]bool{m.queue, m.delayed, m.orphans, m.orphansDelayed} {
@@ -162,7 +215,7 @@ func stateOf(m *model, positions []int, declared []graph.Reference) state {
 		s.owners(a.toVerify, m.now)
 		s.age(m.now, a.asked)
 		s.age(m.now, a.decided)
-		s.flag(a.orphaning)
+		s.flag(a.orphaning, a.late)
 		s.number(a.tries)
 		s.number(len(a.toList))
 		s.number(len(a.free))
@@ -174,6 +227,10 @@ func stateOf(m *model, positions []int, declared []graph.Reference) state {
 			s.text(string(p.ref.UID), fmt.Sprint(p.at, p.fact.State, p.fact.Waiting))
 			s.age(m.now, p.fact.Seen)
 		}
+	}
+	s.breaking(m)
+	if m.timeouts {
+		s.deadlines(m)
 	}
 	return sha256.Sum256(s.b)
 }

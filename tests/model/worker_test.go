@@ -50,6 +50,8 @@ type attempt struct {
 	out      outcome
 	asked    time.Time // when the read was sent
 	decided  time.Time
+	// late is true if the object had waited long enough when that was decided.
+	late bool
 
 	// orphaning is true for an attempt to orphan, which has what follows.
 	orphaning bool
@@ -99,6 +101,9 @@ func (a *attempt) complete(m *model) {
 	if a.view.Record.WaitingForDependents() {
 		a.view.Synced = m.synced()
 		a.view.WaitingSince = m.graph.WaitingSince(a.key, m.now)
+		if m.timeouts && a.view.Blocker != nil {
+			a.view.Deadline = m.deadline(a.key)
+		}
 	}
 	for i := range a.view.Owners {
 		o := &a.view.Owners[i]
@@ -122,7 +127,7 @@ func (a *attempt) decide(m *model) {
 		return
 	}
 	d := decide.Decide(&a.view, m.now)
-	a.decision, a.decided = d, m.now
+	a.decision, a.decided, a.late = d, m.now, !a.view.Deadline.IsZero() && !a.view.Deadline.After(m.now)
 	switch d.Action {
 	case decide.Nothing:
 		a.again = d.Again
@@ -199,7 +204,7 @@ func (a *attempt) step(m *model, fault bool) {
 				m.judgeOrphaned(o, a.searched, a.writes)
 				released.orphan = false
 			} else {
-				m.judgeRelease(o, a.decided)
+				m.judgeRelease(o, a.decided, a.late)
 				released.foreground = false
 			}
 			m.server.put(released)
@@ -400,6 +405,11 @@ func (a *attempt) take(m *model) {
 	if a.toVerify = a.toVerify[1:]; len(a.toVerify) == 0 {
 		a.look(m)
 	}
+}
+
+// fact returns what the graph has about an owner at a place.
+func (m *model) fact(o graph.OwnerView) graph.Fact {
+	return m.graph.ViewOf(alphas.GroupResource(), &graph.Record{Namespace: o.At.Namespace, References: []graph.Reference{o.Reference}}).Owners[0].Fact
 }
 
 func splitAPIVersion(s string) (group, version string) {

@@ -146,6 +146,11 @@ func (s *server) put(o object) {
 		if old != nil && slices.Contains(old.refs, r) {
 			named[r] = old.named[r]
 		}
+		blocking := r
+		blocking.BlockOwnerDeletion = graph.True
+		if r.BlockOwnerDeletion == graph.False && old != nil && slices.Contains(old.refs, blocking) {
+			named[r] = old.named[blocking]
+		}
 	}
 	o.named = named
 	s.objects[o.uid] = &o
@@ -213,6 +218,18 @@ func (s *server) drop(o *object, drop []graph.Reference) {
 	kept := *o
 	kept.refs = slices.DeleteFunc(slices.Clone(o.refs), func(r graph.Reference) bool { return slices.Contains(drop, r) })
 	s.put(kept)
+}
+
+// unblock makes references of an object hold their owners no longer.
+func (s *server) unblock(o *object, unblock []graph.Reference) {
+	free := *o
+	free.refs = slices.Clone(o.refs)
+	for i, r := range free.refs {
+		if slices.Contains(unblock, r) {
+			free.refs[i].BlockOwnerDeletion = graph.False
+		}
+	}
+	s.put(free)
 }
 
 // setServed makes a kind appear or disappear. Its objects stay in the store, as

@@ -16,8 +16,11 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/metadata"
 
 	"github.com/reap-dev/reap/pkg/gc/graph"
@@ -25,6 +28,10 @@ import (
 
 // callTimeout bounds one call. The API server gives up a request after a minute.
 const callTimeout = 30 * time.Second
+
+// ErrPaused is the error of a write that was not made because the collector is
+// paused.
+var ErrPaused = errors.New("the collector is paused")
 
 var errTimeout = fmt.Errorf("no answer from the API server within %s", callTimeout)
 
@@ -63,20 +70,29 @@ func Outcomes() []Outcome { return []Outcome{Failed, Done, Gone, Changed} }
 
 // Actor makes the collector's calls. It may be used concurrently.
 type Actor struct {
-	client metadata.Interface
+	client  metadata.Interface
+	objects dynamic.Interface
+	// allow is asked before every write, and its error returned in its place.
+	allow func() error
 	// observe is told of every call.
 	observe func(Verb, Outcome)
 }
 
-// New returns an Actor that calls through client.
-func New(client metadata.Interface, observe func(Verb, Outcome)) *Actor {
-	return &Actor{client: client, observe: observe}
+// New returns an Actor that calls through the clients, of which objects is asked only
+// for what metadata does not hold. allow is asked before every write;
+// an error keeps it from being made. observe is told of every call that was made.
+func New(client metadata.Interface, objects dynamic.Interface, allow func() error, observe func(Verb, Outcome)) *Actor {
+	return &Actor{client: client, objects: objects, allow: allow, observe: observe}
 }
 
 // Object is an object as a live read showed it.
 type Object struct {
 	Resource schema.GroupVersionResource
 	Metadata *metav1.PartialObjectMetadata
+	// Behind is true if the object's controller has not seen the last change of its
+	// spec before it was deleted: it may still be creating dependents. Only ReadStatus
+	// finds that out.
+	Behind bool
 }
 
 // Record returns the part that decisions are made from.
@@ -89,6 +105,32 @@ func (a *Actor) Read(ctx context.Context, gvr schema.GroupVersionResource, names
 	ctx, cancel := context.WithTimeoutCause(ctx, callTimeout, errTimeout)
 	defer cancel()
 	m, err := a.client.Resource(gvr).Namespace(namespace).Get(ctx, name, metav1.GetOptions{})
+	if outcome, err := a.read(ctx, err, gvr, namespace, name); outcome != Done {
+		return nil, outcome, err
+	}
+	return &Object{Resource: gvr, Metadata: m}, Done, nil
+}
+
+// ReadStatus is Read for an object that is being deleted, and finds out whether its
+// controller is behind. The deletion counts as one change itself.
+func (a *Actor) ReadStatus(ctx context.Context, gvr schema.GroupVersionResource, namespace, name string) (*Object, Outcome, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, callTimeout, errTimeout)
+	defer cancel()
+	u, err := a.objects.Resource(gvr).Namespace(namespace).Get(ctx, name, metav1.GetOptions{})
+	if outcome, err := a.read(ctx, err, gvr, namespace, name); outcome != Done {
+		return nil, outcome, err
+	}
+	m := &metav1.PartialObjectMetadata{}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, m); err != nil {
+		return nil, Failed, fmt.Errorf("reading %s %s: %w", gvr.GroupResource(), nameOf(namespace, name), err)
+	}
+	// A status without the field, or with something else in it, says nothing.
+	observed, says, err := unstructured.NestedInt64(u.Object, "status", "observedGeneration")
+	return &Object{Resource: gvr, Metadata: m, Behind: says && err == nil && observed < m.Generation-1}, Done, nil
+}
+
+// read classifies the answer to a read.
+func (a *Actor) read(ctx context.Context, err error, gvr schema.GroupVersionResource, namespace, name string) (Outcome, error) {
 	outcome := Done
 	switch {
 	case isNotFound(err, gvr.GroupResource(), name):
@@ -97,10 +139,7 @@ func (a *Actor) Read(ctx context.Context, gvr schema.GroupVersionResource, names
 		outcome, err = Failed, fmt.Errorf("reading %s %s: %w", gvr.GroupResource(), nameOf(namespace, name), cause(ctx, err))
 	}
 	a.observe(VerbRead, outcome)
-	if outcome != Done {
-		return nil, outcome, err
-	}
-	return &Object{Resource: gvr, Metadata: m}, Done, nil
+	return outcome, err
 }
 
 // Verify reads the owner that a reference names, at the reference's own
@@ -122,6 +161,9 @@ func (a *Actor) Verify(ctx context.Context, o graph.OwnerView, now time.Time) (g
 
 // Delete deletes the object that was decided on, and no other.
 func (a *Actor) Delete(ctx context.Context, gvr schema.GroupVersionResource, rec *graph.Record, policy metav1.DeletionPropagation) (Outcome, error) {
+	if err := a.allow(); err != nil {
+		return Failed, err
+	}
 	ctx, cancel := context.WithTimeoutCause(ctx, callTimeout, errTimeout)
 	defer cancel()
 	err := a.client.Resource(gvr).Namespace(rec.Namespace).Delete(ctx, rec.Name, metav1.DeleteOptions{
@@ -169,6 +211,9 @@ func (a *Actor) RemoveFinalizer(ctx context.Context, live *Object, finalizer str
 // resourceVersion makes safe. It is a merge patch, because custom resources take
 // no strategic one.
 func (a *Actor) patch(ctx context.Context, gvr schema.GroupVersionResource, rec *graph.Record, metadata map[string]any) (Outcome, error) {
+	if err := a.allow(); err != nil {
+		return Failed, err
+	}
 	ctx, cancel := context.WithTimeoutCause(ctx, callTimeout, errTimeout)
 	defer cancel()
 	metadata["uid"] = rec.UID

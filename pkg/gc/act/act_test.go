@@ -13,6 +13,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 
@@ -30,7 +31,11 @@ func against(t *testing.T, handler http.HandlerFunc) *Actor {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return New(client, func(Verb, Outcome) {})
+	objects, err := dynamic.NewForConfig(&rest.Config{Host: server.URL, QPS: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return New(client, objects, func() error { return nil }, func(Verb, Outcome) {})
 }
 
 func answer(w http.ResponseWriter, code int, body any) {

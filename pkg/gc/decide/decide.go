@@ -22,6 +22,12 @@ import (
 // foreground deletion has just become known: one may be on its way.
 const SettleFor = 250 * time.Millisecond
 
+// ObserveFor bounds how long an object in foreground deletion is kept for its
+// controller, which has not yet seen what was asked of it and may be creating
+// dependents. Some controllers never tell: they go quiet while their object is being
+// deleted, or do not exist any more.
+const ObserveFor = 10 * time.Second
+
 // SyncAgain is when to look again while resources are still being listed.
 const SyncAgain = time.Second
 
@@ -67,6 +73,7 @@ const (
 	Orphaning         Reason = "orphaning"           // it is deleted and its dependents are to stay
 	WaitsForDependent Reason = "waits-for-dependent" // it is in foreground deletion and a dependent blocks it
 	Settling          Reason = "settling"            // it is in foreground deletion and dependents may be on their way
+	ControllerBehind  Reason = "controller-behind"   // it is in foreground deletion and its controller may be creating dependents
 	TimedOut          Reason = "timed-out"           // it is in foreground deletion and has waited long enough
 	NothingBlocks     Reason = "nothing-blocks"      // it is in foreground deletion and no dependent blocks it
 )
@@ -75,7 +82,7 @@ const (
 func Reasons() []Reason {
 	return []Reason{
 		NoReferences, BeingDeleted, OwnerSolid, OwnerUnknown, OwnerInvalid, OwnerUnsure, Unsure, OwnersDangling, OwnerWaiting,
-		SomeDangling, OwnerOrphaned, Orphaning, WaitsForDependent, Settling, TimedOut, NothingBlocks,
+		SomeDangling, OwnerOrphaned, Orphaning, WaitsForDependent, Settling, ControllerBehind, TimedOut, NothingBlocks,
 	}
 }
 
@@ -112,7 +119,7 @@ func Decide(v *graph.View, now time.Time) Decision {
 
 // release decides about an object in foreground deletion.
 func release(v *graph.View, now time.Time) Decision {
-	settled := v.WaitingSince.Add(SettleFor)
+	settled, observed := v.WaitingSince.Add(SettleFor), v.WaitingSince.Add(ObserveFor)
 	switch {
 	case v.Blocker != nil && !v.Deadline.IsZero() && !now.Before(v.Deadline):
 		return Decision{Action: Release, Reason: TimedOut}
@@ -122,6 +129,8 @@ func release(v *graph.View, now time.Time) Decision {
 		return Decision{Reason: Settling, Again: now.Add(SyncAgain)}
 	case now.Before(settled):
 		return Decision{Reason: Settling, Again: settled}
+	case v.Behind && now.Before(observed):
+		return Decision{Reason: ControllerBehind, Again: observed}
 	}
 	return Decision{Action: Release, Reason: NothingBlocks}
 }

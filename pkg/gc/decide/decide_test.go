@@ -225,6 +225,11 @@ func TestRelease(t *testing.T) {
 		{"just begun", graph.View{Synced: true, WaitingSince: now}, wait(Settling, now.Add(SettleFor))},
 		{"nearly settled", graph.View{Synced: true, WaitingSince: now.Add(1 - SettleFor)}, wait(Settling, now.Add(1))},
 		{"settled", graph.View{Synced: true, WaitingSince: now.Add(-SettleFor)}, Decision{Action: Release, Reason: NothingBlocks}},
+		{"its controller is behind", graph.View{Synced: true, Behind: true, WaitingSince: now.Add(-time.Second)}, Decision{Reason: ControllerBehind, Again: now.Add(ObserveFor - time.Second)}},
+		{"its controller is behind for too long", graph.View{Synced: true, Behind: true, WaitingSince: now.Add(-ObserveFor)}, Decision{Action: Release, Reason: NothingBlocks}},
+		{"blocked until a deadline", graph.View{Blocker: blocker, Synced: true, WaitingSince: now, Deadline: now.Add(1)}, wait(WaitsForDependent, now.Add(1))},
+		{"blocked for too long", graph.View{Blocker: blocker, Deadline: now}, Decision{Action: Release, Reason: TimedOut}},
+		{"not blocked, with a deadline that has passed", graph.View{WaitingSince: now, Synced: true, Deadline: now.Add(-1)}, wait(Settling, now.Add(SettleFor))},
 		{"with dependents that do not block", graph.View{Synced: true, HasDependents: true, WaitingSince: now.Add(-time.Hour)}, Decision{Action: Release, Reason: NothingBlocks}},
 		{"without an owner of its own", graph.View{Synced: true, WaitingSince: now.Add(-time.Hour), Owners: []graph.OwnerView{owner("o", nil)}}, Decision{Action: Release, Reason: NothingBlocks}},
 	} {

@@ -84,8 +84,13 @@ func checkDecision(v *graph.View, now time.Time, d Decision) error {
 		return fmt.Errorf("orphans, or does not")
 	}
 	settled := v.Synced && !v.WaitingSince.IsZero() && now.Sub(v.WaitingSince) >= 250*time.Millisecond
-	if (d.Action == Release) != (r.Deleting && r.Foreground && !r.Orphan && v.Blocker == nil && settled) {
+	followed := !v.Behind || now.Sub(v.WaitingSince) >= 10*time.Second
+	late := v.Blocker != nil && !v.Deadline.IsZero() && !v.Deadline.After(now)
+	if (d.Action == Release) != (r.Deleting && r.Foreground && !r.Orphan && (late || v.Blocker == nil && settled && followed)) {
 		return fmt.Errorf("ends a foreground deletion, or does not")
+	}
+	if d.Action == Release && late != (d.Reason == TimedOut) {
+		return fmt.Errorf("says that a deadline has passed, or does not")
 	}
 	if d.Action == Nothing && r.Deleting && r.Foreground && v.Blocker == nil && d.Again.IsZero() {
 		return fmt.Errorf("forgets an object in foreground deletion that nothing blocks")
@@ -182,6 +187,15 @@ func buildView(next func() byte) *graph.View {
 		}
 		if w = next(); w&7 != 0 {
 			v.WaitingSince = now.Add(SettleFor * time.Duration(int(w)-200) / 50)
+		}
+		if w&8 != 0 {
+			v.WaitingSince = v.WaitingSince.Add(-ObserveFor * time.Duration(w&0x30) / 0x20)
+		}
+		if w = next(); w&1 != 0 {
+			v.Behind = true
+		}
+		if w&6 == 6 {
+			v.Deadline = now.Add(time.Second * time.Duration(int(w)-200))
 		}
 	}
 	for range next() % 5 {

@@ -198,3 +198,24 @@ func TestVanishedExceptWhatIsShown(t *testing.T) {
 	}
 	wantKeys(t, "not announced", New().VanishedExcept(things.GroupResource(), func(types.UID) bool { return false }))
 }
+
+// The 2016 proposal's bookkeeping: an owner in foreground deletion is looked at each time a dependent goes
+// or its own status changes; its dependents are not, each time.
+func TestLookingAtAnOwnerQueuesNoDependent(t *testing.T) {
+	g := newGraph(t)
+	owner := object("n", "o")
+	g.show(widgets, owner)
+	blocks := to(widgets, "o")
+	blocks.BlockOwnerDeletion = True
+	var all []Key
+	for _, uid := range []types.UID{"a", "b", "c"} {
+		g.show(things, object("n", uid, blocks))
+		all = append(all, key(things, uid))
+	}
+	w := waiting(owner)
+	wantKeys(t, "the deletion becomes known", g.show(widgets, w), append(all, key(widgets, "o"))...)
+	again := *w
+	again.ResourceVersion += "0"
+	wantKeys(t, "its status changes", g.show(widgets, &again), key(widgets, "o"))
+	wantKeys(t, "a dependent goes", g.end(things, object("n", "a", blocks)), key(widgets, "o"))
+}

@@ -86,12 +86,15 @@ type View struct {
 	// Deadline is when the foreground deletion is given up on, whatever blocks it; the
 	// zero time for never.
 	Deadline time.Time
+	// Behind is true if the object's controller has not yet observed the object as it
+	// was before it was deleted.
+	Behind bool
 	// Synced is true if every resource that can be read has been listed: a blocking
 	// dependent would be known.
 	Synced bool
 }
 
-// Dependent is an object that names another as its owner.
+// Dependent is an observed object, as a rule one that names another as its owner.
 type Dependent struct {
 	Key    Key
 	Record *Record
@@ -128,6 +131,22 @@ func (g *Graph) Dependents(uid types.UID) []Dependent {
 	all := make([]Dependent, 0, len(nm.dependents))
 	for d := range nm.dependents {
 		all = append(all, Dependent{Key: d.key(), Record: d.rec})
+	}
+	return all
+}
+
+// Collecting returns the objects that have been deleted and stay for the collector:
+// for their dependents to go, or to be orphaned. It takes time linear in all objects.
+func (g *Graph) Collecting() []Dependent {
+	g.mu.RLock()
+	defer g.mu.RUnlock()
+	var all []Dependent
+	for _, n := range g.nodes {
+		for ; n != nil; n = n.twin {
+			if n.rec.collecting() {
+				all = append(all, Dependent{Key: n.key(), Record: n.rec})
+			}
+		}
 	}
 	return all
 }
@@ -183,6 +202,17 @@ func (g *Graph) ownerView(r *Reference, namespace string) OwnerView {
 		o.Fact = nm.facts[at]
 	}
 	return o
+}
+
+// Namespace returns the namespace of an observed object; empty if it has none or no
+// monitor shows it.
+func (g *Graph) Namespace(k Key) string {
+	g.mu.RLock()
+	defer g.mu.RUnlock()
+	if n := g.observed(k); n != nil {
+		return n.rec.Namespace
+	}
+	return ""
 }
 
 // Stats counts what the graph holds.

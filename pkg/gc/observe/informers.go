@@ -22,26 +22,49 @@ type factory struct {
 	client metadata.Interface
 }
 
+// calls is told how an informer's calls end.
+type calls struct {
+	// listed is told of every list that is read from a quorum.
+	listed func(resourceVersion string)
+	// watched is told that a watch has begun; the list that comes before it is whole
+	// then.
+	watched func()
+	// failed is told of every list or watch that was refused. client-go keeps some of
+	// them to itself and tries again.
+	failed func(context.Context, error)
+}
+
 // informer returns a new informer, not started, over the metadata of a resource's
-// objects, each cut down to its graph.Record before it is stored. Every list that
-// is read from a quorum is shown to listed.
-func (f *factory) informer(gvr schema.GroupVersionResource, listed func(resourceVersion string)) (cache.SharedIndexInformer, error) {
+// objects, each cut down to its graph.Record before it is stored.
+func (f *factory) informer(gvr schema.GroupVersionResource, told calls) (cache.SharedIndexInformer, error) {
 	objects := f.client.Resource(gvr)
 	lw := listWatch{&cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 			l, err := objects.List(ctx, o)
-			if err == nil && o.ResourceVersion == "" && o.Continue == "" {
-				listed(l.ResourceVersion)
+			if err != nil {
+				told.failed(ctx, err)
+			} else if o.ResourceVersion == "" && o.Continue == "" {
+				told.listed(l.ResourceVersion)
 			}
 			return l, err
 		},
 		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
-			return objects.Watch(ctx, o)
+			w, err := objects.Watch(ctx, o)
+			if err != nil {
+				told.failed(ctx, err)
+			} else if ctx.Err() == nil {
+				told.watched()
+			}
+			return w, err
 		},
 	}}
 	informer := cache.NewSharedIndexInformerWithOptions(lw, &metav1.PartialObjectMetadata{}, cache.SharedIndexInformerOptions{
 		ObjectDescription: gvr.String(),
 	})
+	// Whatever ends a try has been told above; client-go would log it each time.
+	if err := informer.SetWatchErrorHandlerWithContext(func(context.Context, *cache.Reflector, error) {}); err != nil {
+		return nil, fmt.Errorf("setting up the informer of %s: %w", gvr.GroupResource(), err)
+	}
 	if err := informer.SetTransform(toRecord); err != nil {
 		return nil, fmt.Errorf("setting up the informer of %s: %w", gvr.GroupResource(), err)
 	}

@@ -56,7 +56,13 @@ type Options struct {
 	Ignore []schema.GroupResource
 	// SweepEvery is the interval between sweeps; 0 is never.
 	SweepEvery time.Duration
-	Log        *logrus.Entry
+	// SyncError is called whenever discovery has failed, wholly or for some groups,
+	// and when a resource begins to fail to list or watch. It must not block.
+	SyncError func()
+	// Ended is called when the monitor of a resource has gone, and not when another
+	// has taken its place. It must not block.
+	Ended func(schema.GroupResource)
+	Log   *logrus.Entry
 }
 
 // Observer keeps the graph in step with the API server.
@@ -68,18 +74,23 @@ type Observer struct {
 	ignore     []schema.GroupResource
 	log        *logrus.Entry
 	sweepEvery time.Duration
+	syncError  func()
+	ended      func(schema.GroupResource)
 	changed    chan struct{} // holds one wish to ask discovery again
 	broken     chan error    // holds why observing cannot go on
 
 	// mu protects what follows.
 	mu         sync.Mutex
 	discovered bool
+	blind      bool     // discovery failed wholly when it was last asked
 	failed     []string // groups that discovery failed for
 	monitors   map[schema.GroupResource]*monitor
 	draining   map[schema.GroupResource]*monitor
 	relists    map[schema.GroupResource]bool // monitors that are to be replaced
 	relistedAt map[schema.GroupResource]time.Time
-	ending     sync.WaitGroup // the sweeper, and monitors that end
+	mended     map[string]bool // definitions and APIServices that have changed
+	sweptAt    time.Time       // when the last sweep ended; before the first, when observing began
+	ending     sync.WaitGroup  // the sweeper, and monitors that end
 }
 
 // New returns an Observer; Run starts it.
@@ -96,12 +107,16 @@ func New(o Options) (*Observer, error) {
 		ignore:     slices.Concat(alwaysIgnored, o.Ignore),
 		log:        o.Log,
 		sweepEvery: o.SweepEvery,
+		syncError:  o.SyncError,
+		ended:      o.Ended,
 		changed:    make(chan struct{}, 1),
 		broken:     make(chan error, 1),
 		monitors:   make(map[schema.GroupResource]*monitor),
 		draining:   make(map[schema.GroupResource]*monitor),
 		relists:    make(map[schema.GroupResource]bool),
 		relistedAt: make(map[schema.GroupResource]time.Time),
+		mended:     make(map[string]bool),
+		sweptAt:    time.Now(),
 	}, nil
 }
 
@@ -152,11 +167,19 @@ func (o *Observer) giveUp(err error) {
 	}
 }
 
-// noticed is called for every event: some change what is served.
-func (o *Observer) noticed(gr schema.GroupResource) {
-	if slices.Contains(changesDiscovery, gr) {
-		o.askAgain()
+// noticed is called for every event, with the object's name unless it has gone: some
+// change what is served, or how. A resource that cannot be listed may be mended by
+// that, and is tried again without its delay.
+func (o *Observer) noticed(gr schema.GroupResource, name string) {
+	if !slices.Contains(changesDiscovery, gr) {
+		return
 	}
+	if name != "" {
+		o.mu.Lock()
+		o.mended[name] = true
+		o.mu.Unlock()
+	}
+	o.askAgain()
 }
 
 // askAgain has discovery asked again soon.
@@ -170,19 +193,15 @@ func (o *Observer) askAgain() {
 // resync asks discovery and starts and stops monitors accordingly.
 func (o *Observer) resync(ctx context.Context, d discovery.DiscoveryInterface) {
 	catalog, failed, err := discover(ctx, d, o.ignore, o.graph.Catalog())
-	if err != nil {
-		if ctx.Err() == nil {
-			o.log.WithError(err).Warn("cannot discover what the API server serves; going on with what is known")
-		}
+	if ctx.Err() != nil {
 		return
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if len(failed) > 0 && !slices.Equal(failed, o.failed) {
-		o.log.WithField("groups", failed).Warn("some API groups cannot be discovered; what was known of them stays")
+	o.noteDiscovery(failed, err)
+	if err != nil {
+		return
 	}
-	o.failed = failed
-	o.discovered = true
 	if !catalog.Equal(o.graph.Catalog()) {
 		o.consider(o.graph.SetCatalog(catalog))
 	}
@@ -191,6 +210,7 @@ func (o *Observer) resync(ctx context.Context, d discovery.DiscoveryInterface) {
 			o.ensureMonitor(ctx, r)
 		}
 	}
+	o.retryMended(ctx)
 	for gr := range o.relists {
 		if time.Since(o.relistedAt[gr]) >= relistAtMost {
 			delete(o.relists, gr)
@@ -203,6 +223,39 @@ func (o *Observer) resync(ctx context.Context, d discovery.DiscoveryInterface) {
 			o.retire(ctx, gr, m)
 		}
 	}
+}
+
+// noteDiscovery keeps and reports how discovery went. A failure is logged when it
+// begins, and when it ends. o.mu is held.
+func (o *Observer) noteDiscovery(failed []string, err error) {
+	if err != nil || len(failed) > 0 {
+		o.syncError()
+	}
+	if err != nil {
+		if !o.blind {
+			o.log.WithError(err).Warn("cannot discover what the API server serves; going on with what is known")
+		}
+		o.blind = true
+		return
+	}
+	switch {
+	case len(failed) > 0 && !slices.Equal(failed, o.failed):
+		o.log.WithField("groups", failed).Warn("some API groups cannot be discovered; what was known of them stays")
+	case len(failed) == 0 && (o.blind || len(o.failed) > 0):
+		o.log.Info("all API groups can be discovered again")
+	}
+	o.blind, o.failed, o.discovered = false, failed, true
+}
+
+// retryMended starts the monitors anew that fail and whose definition or APIService
+// has changed. o.mu is held.
+func (o *Observer) retryMended(ctx context.Context) {
+	for gr, m := range o.monitors {
+		if m.state().State == Failing && (o.mended[gr.String()] || o.mended[m.gvr.Version+"."+gr.Group]) {
+			o.restart(ctx, gr)
+		}
+	}
+	clear(o.mended)
 }
 
 // ensureMonitor starts a monitor unless there is one at the right version. One
@@ -229,12 +282,17 @@ func (o *Observer) ensureMonitor(ctx context.Context, r *graph.Resource) {
 // o.mu is held.
 func (o *Observer) replace(ctx context.Context, r *graph.Resource) {
 	gr := r.GroupResource()
-	m, err := o.startMonitor(ctx, r)
+	old := o.monitors[gr]
+	log := o.log.WithField("resource", gr.String())
+	h := &health{log: log, began: o.syncError}
+	if old != nil {
+		h = old.health
+	}
+	m, err := o.startMonitor(ctx, r, h)
 	if err != nil {
-		o.log.WithField("resource", gr.String()).WithError(err).Error("cannot start a monitor")
+		log.WithError(err).Error("cannot start a monitor")
 		return
 	}
-	old := o.monitors[gr]
 	o.monitors[gr] = m
 	if old != nil {
 		o.ending.Go(func() {
@@ -285,6 +343,7 @@ func (o *Observer) restart(ctx context.Context, gr schema.GroupResource) {
 func (o *Observer) retire(ctx context.Context, gr schema.GroupResource, m *monitor) {
 	delete(o.monitors, gr)
 	o.draining[gr] = m
+	m.health.retire()
 	o.ending.Go(func() {
 		m.drain(ctx, o.graph)
 		m.stop()
@@ -293,6 +352,7 @@ func (o *Observer) retire(ctx context.Context, gr schema.GroupResource, m *monit
 		}
 		o.mu.Lock()
 		delete(o.draining, gr)
+		o.ended(gr) // before another can start
 		o.mu.Unlock()
 		o.askAgain()
 	})
@@ -306,37 +366,4 @@ func (o *Observer) stopAll() {
 	}
 	o.mu.Unlock()
 	o.ending.Wait()
-}
-
-// Monitors counts monitors by state.
-type Monitors struct {
-	Synced, Syncing, Failing, Draining int
-}
-
-// Monitors returns the current counts. A monitor that has synced and lost its
-// watch counts as failing.
-func (o *Observer) Monitors() Monitors {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	c := Monitors{Draining: len(o.draining)}
-	for _, m := range o.monitors {
-		switch {
-		case m.failing() != nil:
-			c.Failing++
-		case m.synced():
-			c.Synced++
-		default:
-			c.Syncing++
-		}
-	}
-	return c
-}
-
-// Settled is true once discovery has answered and no monitor is still reading
-// its first list; one that cannot does not count.
-func (o *Observer) Settled() bool {
-	o.mu.Lock()
-	discovered := o.discovered
-	o.mu.Unlock()
-	return discovered && o.Monitors().Syncing == 0
 }

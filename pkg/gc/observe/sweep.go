@@ -34,6 +34,7 @@ func (o *Observer) sweeps(ctx context.Context) {
 // lost.
 func (o *Observer) sweep(ctx context.Context) {
 	began := time.Now()
+	complete := true
 	var suspects []*suspect
 	for _, gvr := range o.watched() {
 		s, err := o.compare(ctx, gvr)
@@ -41,6 +42,7 @@ func (o *Observer) sweep(ctx context.Context) {
 		case ctx.Err() != nil:
 			return
 		case err != nil:
+			complete = false
 			o.log.WithField("resource", gvr.GroupResource().String()).WithError(err).Debug("cannot sweep a resource")
 		case len(s.objects) > 0:
 			suspects = append(suspects, s)
@@ -56,13 +58,28 @@ func (o *Observer) sweep(ctx context.Context) {
 		case ctx.Err() != nil:
 			return
 		case err != nil:
+			complete = false
 			log.WithError(err).Debug("cannot sweep a resource")
 		case differs:
 			log.Warn("watch events were lost; listing the resource again")
 			o.Relist(s.gvr.GroupResource())
 		}
 	}
+	if complete {
+		o.mu.Lock()
+		o.sweptAt = time.Now()
+		o.mu.Unlock()
+	}
 	o.log.WithField("took", time.Since(began).Round(time.Millisecond).String()).Debug("swept")
+}
+
+// SinceSweep returns how long ago the last sweep ended that could read every
+// resource whose monitor works; before the first, how long the Observer has existed.
+// It is false if there are no sweeps.
+func (o *Observer) SinceSweep() (time.Duration, bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return time.Since(o.sweptAt), o.sweepEvery > 0
 }
 
 // suspect is a resource of which the graph and a list differ.
@@ -78,7 +95,7 @@ func (o *Observer) watched() []schema.GroupVersionResource {
 	defer o.mu.Unlock()
 	var all []schema.GroupVersionResource
 	for _, m := range o.monitors {
-		if m.synced() && m.failing() == nil {
+		if m.state().State == Synced {
 			all = append(all, m.gvr)
 		}
 	}

@@ -1,0 +1,44 @@
+package cli
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+)
+
+// flagsFirst moves a command's flags before its arguments: urfave stops looking for flags at the first
+// argument, and whoever knows kubectl writes reap why deployments/web -n shop. What follows -- stays where
+// it is.
+func flagsFirst(commands []*cli.Command, args []string) []string {
+	if len(args) < 3 || slices.Contains(args, "--generate-bash-completion") {
+		return args
+	}
+	i := slices.IndexFunc(commands, func(c *cli.Command) bool { return c.HasName(args[1]) })
+	if i < 0 || commands[i].SkipFlagParsing {
+		return args
+	}
+	takesValue := map[string]bool{}
+	for _, f := range commands[i].Flags {
+		for _, name := range f.Names() {
+			d, documented := f.(cli.DocGenerationFlag)
+			takesValue[name] = documented && d.TakesValue()
+		}
+	}
+	flags, rest := slices.Clone(args[:2]), []string(nil)
+	for i := 2; i < len(args); i++ {
+		switch word := args[i]; {
+		case word == "--":
+			return slices.Concat(flags, rest, args[i:])
+		case len(word) < 2 || word[0] != '-':
+			rest = append(rest, word)
+		default:
+			flags = append(flags, word)
+			if name := strings.TrimLeft(word, "-"); takesValue[name] && i+1 < len(args) {
+				i++
+				flags = append(flags, args[i])
+			}
+		}
+	}
+	return append(flags, rest...)
+}

@@ -1,0 +1,150 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/user"
+	"time"
+
+	"github.com/urfave/cli/v2"
+	"k8s.io/apimachinery/pkg/util/duration"
+	"k8s.io/apimachinery/pkg/util/wait"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+
+	"github.com/reap-dev/reap/pkg/config"
+	"github.com/reap-dev/reap/pkg/gc/pause"
+	"github.com/reap-dev/reap/pkg/gc/report"
+)
+
+const pauseDescription = `Lets the collector write nothing until reap resume. It goes on watching, so that it knows what to do then. Deletions go on being accepted: in the foreground and orphaning ones wait. A pause is kept across restarts, and its time counts towards no deadline.
+
+It is the ConfigMap ` + pause.Namespace + "/" + pause.Name + `: whoever may write that may pause.`
+
+const pauseExamples = `reap pause --reason "restoring a backup"
+reap status
+reap resume`
+
+const resumeDescription = `Ends a pause: the collector works through what has come up meanwhile.`
+
+// confirmWithin bounds how long a command waits for the collector to have noticed.
+const confirmWithin = 15 * time.Second
+
+func pauseCommand() *cli.Command {
+	flags, client := config.ClientFlags()
+	return &cli.Command{
+		Name:               "pause",
+		Usage:              "let the collector write nothing until reap resume",
+		UsageText:          "reap pause [--reason TEXT] [flags]",
+		Description:        pauseDescription,
+		CustomHelpTemplate: commandHelp(pauseExamples),
+		HideHelpCommand:    true,
+		Flags: append(flags, &cli.StringFlag{
+			Name: "reason", Category: "PAUSE", Usage: "`TEXT` why, for whoever looks at reap status",
+		}),
+		OnUsageError: usageError,
+		Action: func(c *cli.Context) error {
+			return changePause(c, client, func(ctx context.Context, maps typedcorev1.ConfigMapsGetter, out io.Writer) error {
+				s, changed, err := pause.Begin(ctx, maps, whoami(), c.String("reason"), time.Now())
+				if err == nil && !changed {
+					fmt.Fprintf(out, "it is paused already, for %s%s\n", duration.HumanDuration(time.Since(s.Since)), by(s))
+				}
+				return err
+			}, true)
+		},
+	}
+}
+
+func resumeCommand() *cli.Command {
+	flags, client := config.ClientFlags()
+	return &cli.Command{
+		Name:               "resume",
+		Usage:              "end a pause of the collector",
+		UsageText:          "reap resume [flags]",
+		Description:        resumeDescription,
+		CustomHelpTemplate: commandHelp("reap resume"),
+		HideHelpCommand:    true,
+		Flags:              flags,
+		OnUsageError:       usageError,
+		Action: func(c *cli.Context) error {
+			return changePause(c, client, func(ctx context.Context, maps typedcorev1.ConfigMapsGetter, out io.Writer) error {
+				s, changed, err := pause.End(ctx, maps, time.Now())
+				switch {
+				case err != nil:
+				case !changed:
+					fmt.Fprintln(out, "it is not paused")
+				case !s.Since.IsZero():
+					fmt.Fprintf(out, "it was paused for %s%s\n", duration.HumanDuration(time.Since(s.Since)), by(s))
+				}
+				return err
+			}, false)
+		},
+	}
+}
+
+// changePause changes the pause and waits until the collector has noticed, so that
+// nothing is written after the command has ended.
+func changePause(c *cli.Context, client *config.Client, change func(context.Context, typedcorev1.ConfigMapsGetter, io.Writer) error, paused bool) error {
+	if err := noArguments(c); err != nil {
+		return err
+	}
+	server, err := connect(client)
+	if err != nil {
+		return err
+	}
+	maps, err := typedcorev1.NewForConfig(server.config)
+	if err != nil {
+		return failed(err)
+	}
+	out := c.App.Writer
+	if err := change(c.Context, maps, out); err != nil {
+		return failed(server.failed(err))
+	}
+	var s report.Status
+	var asking error
+	err = wait.PollUntilContextTimeout(c.Context, 50*time.Millisecond, confirmWithin, true, func(ctx context.Context) (bool, error) {
+		asking = server.report(ctx, "status", nil, &s)
+		if asking != nil || !s.Running {
+			return true, nil
+		}
+		return (s.Pause != nil) == paused && (!paused || s.Busy == 0), nil
+	})
+	word := map[bool]string{true: "paused", false: "not paused"}[paused]
+	switch {
+	case asking != nil:
+		fmt.Fprintf(out, "noted that the collector is %s; whether one has noticed cannot be told: %v\n", word, asking)
+	case !s.Running:
+		fmt.Fprintf(out, "noted that the collector is %s, for when one runs: %s\n", word, s.Absent)
+	case err != nil:
+		return failed(fmt.Errorf("the collector has not noticed within %s that it is %s; 'reap status' tells", confirmWithin, word))
+	case paused:
+		fmt.Fprintln(out, "the collector is paused and writes nothing; 'reap resume' ends it")
+	default:
+		fmt.Fprintln(out, "the collector works")
+	}
+	return nil
+}
+
+func by(s pause.State) string {
+	text := ""
+	if s.By != "" {
+		text += ", by " + s.By
+	}
+	if s.Reason != "" {
+		text += ": " + s.Reason
+	}
+	return text
+}
+
+// whoami is who runs this command, and where.
+func whoami() string {
+	name := "somebody"
+	if u, err := user.Current(); err == nil {
+		name = u.Username
+	}
+	if host, err := os.Hostname(); err == nil {
+		name += "@" + host
+	}
+	return name
+}

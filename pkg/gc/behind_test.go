@@ -1,0 +1,87 @@
+package gc
+
+import (
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/reap-dev/reap/pkg/gc/decide"
+	"github.com/reap-dev/reap/pkg/gc/graph"
+)
+
+// behind shows an object in foreground deletion at its third generation, the last of
+// which is the deletion itself, whose controller says what it has observed.
+func (p *patience) behind(t *testing.T, status any) graph.Key {
+	t.Helper()
+	k := p.owner("o", 0)
+	p.s.objects["o"].Generation = 3
+	p.s.status = map[string]any{"o": status}
+	show(p.Collector, p.s.objects["o"])
+	if in, gone := p.look(t, k); in != decide.SettleFor || gone {
+		t.Fatalf("again in %v, gone %v", in, gone)
+	}
+	p.clock = p.clock.Add(decide.SettleFor)
+	return k
+}
+
+func TestControllerThatIsBehindIsWaitedFor(t *testing.T) {
+	p := newPatience(t, tenMinutes)
+	k := p.behind(t, map[string]any{"observedGeneration": 1})
+	if in, gone := p.look(t, k); in != decide.ObserveFor-decide.SettleFor || gone {
+		t.Fatalf("again in %v, gone %v", in, gone)
+	}
+	// When it has caught up, its status says so and its monitor wakes the object.
+	p.s.status["o"] = map[string]any{"observedGeneration": 2}
+	m := p.s.objects["o"]
+	m.ResourceVersion = "1000"
+	woken := p.graph.Upsert(configMaps, graph.RecordOf(m))
+	if len(woken) != 1 || woken[0] != k {
+		t.Errorf("its status wakes %v", woken)
+	}
+	if _, gone := p.look(t, k); !gone {
+		t.Error("it waits for a controller that has caught up")
+	}
+}
+
+// As a DaemonSet's controller, which writes no status while its object is being
+// deleted, or that of a custom resource whose operator is gone.
+func TestControllerThatSaysNothingIsNotWaitedForLonger(t *testing.T) {
+	p := newPatience(t, tenMinutes)
+	k := p.behind(t, map[string]any{"observedGeneration": 1})
+	p.look(t, k)
+	p.clock = p.clock.Add(decide.ObserveFor - decide.SettleFor - time.Nanosecond)
+	if _, gone := p.look(t, k); gone {
+		t.Fatal("it went too early")
+	}
+	p.clock = p.clock.Add(time.Nanosecond)
+	if _, gone := p.look(t, k); !gone {
+		t.Error("it is held up for longer")
+	}
+}
+
+func TestStatusThatSaysNothingHoldsNothingUp(t *testing.T) {
+	for name, status := range map[string]any{
+		"no status": nil, "no such field": map[string]any{"phase": "Ready"}, "something else in it": map[string]any{"observedGeneration": "1"},
+		"another status": "fine", "up to date": map[string]any{"observedGeneration": 3}, "all but the deletion": map[string]any{"observedGeneration": 2},
+	} {
+		p := newPatience(t, tenMinutes)
+		k := p.behind(t, status)
+		if _, gone := p.look(t, k); !gone {
+			t.Errorf("%s: it waits", name)
+		}
+	}
+}
+
+func TestDeadlineDoesNotWaitForAController(t *testing.T) {
+	p := newPatience(t, tenMinutes)
+	k := p.behind(t, map[string]any{"observedGeneration": 1})
+	p.s.objects["o"].DeletionTimestamp = &metav1.Time{Time: p.clock.Add(-time.Hour)}
+	p.deadlines.forget(k)
+	show(p.Collector, p.s.objects["o"])
+	p.dependent("d", "o")
+	p.clock = p.clock.Add(time.Second) // for the dependent
+	if _, gone := p.look(t, k); !gone {
+		t.Error("it waits beyond its deadline")
+	}
+}

@@ -1,0 +1,147 @@
+package gc
+
+import (
+	"context"
+	"errors"
+	"io"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/sirupsen/logrus"
+
+	"github.com/reap-dev/reap/pkg/gc/act"
+	"github.com/reap-dev/reap/pkg/gc/graph"
+	"github.com/reap-dev/reap/pkg/gc/pause"
+)
+
+func quiet() *logrus.Entry {
+	log := logrus.New()
+	log.SetOutput(io.Discard)
+	return logrus.NewEntry(log)
+}
+
+func TestNothingIsWrittenBeforeThePauseIsKnown(t *testing.T) {
+	g := newGate(time.Now, quiet())
+	if err := g.allow(); !errors.Is(err, act.ErrPaused) {
+		t.Errorf("nobody knows whether it is paused: %v", err)
+	}
+	g.failed(errors.New("no"))
+	if err := g.allow(); !errors.Is(err, act.ErrPaused) {
+		t.Errorf("it cannot be read: %v", err)
+	}
+	g.set(pause.State{})
+	if err := g.allow(); err != nil {
+		t.Error(err)
+	}
+	g.failed(errors.New("no"))
+	if err := g.allow(); err != nil {
+		t.Errorf("it was not paused when last read: %v", err)
+	}
+}
+
+func TestWritesAreRefusedInAPause(t *testing.T) {
+	c, s := collector(t, false)
+	k := show(c, s.put("child", "c", ref("owner", "o")))
+	c.graph.Deleted(configMaps, &graph.Record{Namespace: "ns", Name: "owner", UID: "o"})
+	c.gate.set(pause.State{Paused: true})
+	if err := attemptOnce(t, c, k); !errors.Is(err, act.ErrPaused) {
+		t.Fatalf("the attempt ended with %v", err)
+	}
+	s.wantCalls()
+	c.gate.set(pause.State{})
+	if err := attemptOnce(t, c, k); err != nil {
+		t.Fatal(err)
+	}
+	s.wantCalls("DELETE child")
+}
+
+// A worker that has an object when the pause begins keeps it until the end, and
+// makes one attempt then.
+func TestWorkersRestInAPause(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, g := collectorOf(t, time.Now)
+		g.set(pause.State{Paused: true, Since: time.Now()})
+		attempts := 0
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			c.work(ctx, ctx, c.queue, func(context.Context, graph.Key) (time.Time, error) {
+				attempts++
+				if attempts == 1 {
+					g.set(pause.State{Paused: true}) // in the middle of it
+					return time.Time{}, act.ErrPaused
+				}
+				return time.Time{}, nil
+			})
+		}()
+		c.queue.Add(key("k"))
+		time.Sleep(time.Hour)
+		if attempts != 0 {
+			t.Errorf("%d attempts in a pause", attempts)
+		}
+		g.set(pause.State{})
+		time.Sleep(time.Hour)
+		if attempts != 1 {
+			t.Errorf("%d attempts before the second pause", attempts)
+		}
+		g.set(pause.State{})
+		time.Sleep(time.Second) // no backoff: it had not failed
+		if attempts != 2 {
+			t.Errorf("%d attempts in all", attempts)
+		}
+		g.set(pause.State{Paused: true})
+		c.queue.Add(key("k"))
+		cancel() // ends a worker that waits for the end of a pause, too
+		c.queue.ShutDown()
+		<-done
+	})
+}
+
+func TestPausedTimeCountsTowardsNoDeadline(t *testing.T) {
+	p := newPatience(t, tenMinutes)
+	p.gate.set(pause.State{})
+	k := p.owner("o", 0)
+	p.dependent("d", "o")
+	p.look(t, k)
+	p.clock = p.clock.Add(4 * time.Minute)
+	p.gate.set(pause.State{Paused: true})
+	p.clock = p.clock.Add(time.Hour)
+	p.gate.set(pause.State{})
+	if in, gone := p.look(t, k); in != 6*time.Minute || gone {
+		t.Fatalf("after a pause: again in %v, gone %v", in, gone)
+	}
+	p.clock = p.clock.Add(6*time.Minute + time.Second) // and a second for the dependent
+	if _, gone := p.look(t, k); !gone {
+		t.Error("it waits beyond its deadline")
+	}
+}
+
+// What a process did not see, the ConfigMap remembers.
+func TestPausesBeforeTheStartCountTowardsNoDeadline(t *testing.T) {
+	for name, s := range map[string]pause.State{
+		"two that have ended": {Past: []pause.Interval{
+			{From: at(-50), To: at(-40)}, // before it was deleted
+			{From: at(-33), To: at(-20)}, // three minutes of it before
+			{From: at(-16), To: at(-1)},
+		}},
+		"one under way": {Paused: true, Since: at(-25)},
+	} {
+		p := newPatience(t, tenMinutes)
+		p.gate = newGate(p.now, quiet())
+		p.gate.set(s)
+		p.deadlines.paused = p.gate.pausedSince
+		k := p.owner("o", 30*time.Minute)
+		p.dependent("d", "o")
+		p.gate.set(pause.State{})
+		if in, gone := p.look(t, k); in != 5*time.Minute || gone {
+			t.Errorf("%s: again in %v, gone %v", name, in, gone)
+		}
+	}
+}
+
+// at is the time so many minutes after the start of a patience's clock.
+func at(minutes int) time.Time {
+	return time.Unix(1_000_000, 0).Add(time.Duration(minutes) * time.Minute)
+}

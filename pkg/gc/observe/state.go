@@ -1,0 +1,103 @@
+package observe
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// State is how far a monitor is.
+type State string
+
+const (
+	// Synced: the whole first list is in the graph, and changes are watched.
+	Synced State = "synced"
+	// Syncing: the first list is being read.
+	Syncing State = "syncing"
+	// Failing: the resource cannot be listed or watched; it is tried again.
+	Failing State = "failing"
+	// Draining: the resource is not served any more; the last events are taken in.
+	Draining State = "draining"
+)
+
+// MonitorStates lists every State.
+func MonitorStates() []State { return []State{Synced, Syncing, Failing, Draining} }
+
+// MonitorState is what there is to say about the monitor of one resource.
+type MonitorState struct {
+	Resource schema.GroupVersionResource
+	State    State
+	// Err is why a failing resource could last not be listed or watched, and Since
+	// when that began.
+	Err   error
+	Since time.Time
+}
+
+func (m *monitor) state() MonitorState {
+	s := MonitorState{Resource: m.gvr, State: Syncing}
+	if since, err := m.health.failing(); err != nil {
+		s.State, s.Err, s.Since = Failing, err, since
+	} else if m.synced() {
+		s.State = Synced
+	}
+	return s
+}
+
+// States returns the state of every monitor, in the order of their resources' names.
+// There is one to a resource at the most.
+func (o *Observer) States() []MonitorState {
+	o.mu.Lock()
+	all := make([]MonitorState, 0, len(o.monitors)+len(o.draining))
+	for _, m := range o.monitors {
+		all = append(all, m.state())
+	}
+	for _, m := range o.draining {
+		all = append(all, MonitorState{Resource: m.gvr, State: Draining})
+	}
+	o.mu.Unlock()
+	slices.SortFunc(all, func(a, b MonitorState) int {
+		return cmp.Or(cmp.Compare(a.Resource.Group, b.Resource.Group), cmp.Compare(a.Resource.Resource, b.Resource.Resource))
+	})
+	return all
+}
+
+// Monitors counts monitors by state.
+type Monitors struct {
+	Synced, Syncing, Failing, Draining int
+}
+
+// Monitors returns the current counts.
+func (o *Observer) Monitors() Monitors {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	c := Monitors{Draining: len(o.draining)}
+	for _, m := range o.monitors {
+		switch m.state().State {
+		case Failing:
+			c.Failing++
+		case Synced:
+			c.Synced++
+		default:
+			c.Syncing++
+		}
+	}
+	return c
+}
+
+// Settled is true once discovery has answered and no monitor is still reading
+// its first list; one that cannot does not count.
+func (o *Observer) Settled() bool {
+	o.mu.Lock()
+	discovered := o.discovered
+	o.mu.Unlock()
+	return discovered && o.Monitors().Syncing == 0
+}
+
+// Undiscovered returns the API groups that discovery last failed for.
+func (o *Observer) Undiscovered() []string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return slices.Clone(o.failed)
+}

@@ -1,0 +1,66 @@
+package pause
+
+import (
+	"maps"
+	"slices"
+	"testing"
+	"time"
+)
+
+func at(minutes int) time.Time {
+	return time.Unix(1_000_000, 0).UTC().Add(time.Duration(minutes) * time.Minute)
+}
+
+func TestStateSurvivesItsConfigMap(t *testing.T) {
+	s := State{}.begin("me@here", "a reason\nof two lines", at(0))
+	back, err := Of(s.data())
+	if err != nil || !back.Paused || !back.Since.Equal(at(0)) || back.By != s.By || back.Reason != s.Reason || len(back.Past) != 0 {
+		t.Errorf("%+v, %v", back, err)
+	}
+	s = back.end(at(10)).begin("you", "", at(20)).end(at(30))
+	back, err = Of(s.data())
+	want := []Interval{{at(0), at(10).Add(time.Second)}, {at(20), at(30).Add(time.Second)}}
+	if err != nil || back.Paused || back.By != "" || !slices.EqualFunc(back.Past, want, func(a, b Interval) bool { return a.From.Equal(b.From) && a.To.Equal(b.To) }) {
+		t.Errorf("%+v, %v", back, err)
+	}
+}
+
+// In doubt nothing is written.
+func TestWhatCannotBeUnderstoodIsAPause(t *testing.T) {
+	for value, paused := range map[string]bool{"true": true, "false": false, "": false, "yes": true, "True": true, "0": true} {
+		s, err := Of(map[string]string{keyPaused: value})
+		if s.Paused != paused {
+			t.Errorf("%q: paused %v", value, s.Paused)
+		}
+		if (err != nil) != (paused && value != "true") {
+			t.Errorf("%q: %v", value, err)
+		}
+	}
+	s, err := Of(map[string]string{keyPaused: "true", keySince: "yesterday", keyPast: "never\n2020-01-01T00:00:00Z\n\n2020-01-02T00:00:00Z/2020-01-01T00:00:00Z\n"})
+	if err != nil || !s.Paused || !s.Since.IsZero() || len(s.Past) != 0 {
+		t.Errorf("%+v, %v", s, err)
+	}
+}
+
+// Many pauses take no more room than a few, and none of their time is lost.
+func TestOldPausesAreMerged(t *testing.T) {
+	s := State{}
+	for i := range 3 * pastKept {
+		s = s.begin("", "", at(2*i)).end(at(2*i + 1))
+	}
+	if len(s.Past) != pastKept {
+		t.Errorf("%d pauses are remembered", len(s.Past))
+	}
+	if first := s.Past[0]; !first.From.Equal(at(0)) || first.To.Before(at(4*pastKept)) {
+		t.Errorf("the oldest is %v", first)
+	}
+	if !slices.IsSortedFunc(s.Past, func(a, b Interval) int { return a.From.Compare(b.From) }) {
+		t.Errorf("out of order: %v", s.Past)
+	}
+}
+
+func TestNoPauseLeavesNoTrace(t *testing.T) {
+	if d := (State{}).data(); !maps.Equal(d, map[string]string{keyPaused: "false"}) {
+		t.Errorf("%v", d)
+	}
+}

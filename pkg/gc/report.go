@@ -1,0 +1,74 @@
+package gc
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/reap-dev/reap/pkg/gc/graph"
+	"github.com/reap-dev/reap/pkg/gc/pause"
+	"github.com/reap-dev/reap/pkg/gc/report"
+)
+
+// Status says what the collector is doing.
+func (c *Collector) Status() report.Status {
+	now := c.now()
+	stats := c.graph.Stats()
+	s := report.Status{
+		Running: true, Since: c.began.UTC(), Now: now.UTC(), Pause: c.pauseReport(),
+		Synced: c.settled(), Workers: c.workers, Busy: int(c.active.Load()),
+		Queues:  []report.Queue{c.queue.report("delete"), c.orphans.report("orphan")},
+		Objects: stats.Nodes, References: stats.Edges, Virtual: stats.Virtual,
+		Collected: c.deleted.Load(),
+	}
+	for _, m := range c.observer.States() {
+		r := report.Monitor{Resource: m.Resource.GroupResource().String(), State: string(m.State), Since: m.Since.UTC()}
+		if m.Err != nil {
+			r.Error = m.Err.Error()
+		}
+		s.Monitors = append(s.Monitors, r)
+	}
+	s.Waiting, s.WaitingCount = report.WaitingIn(c.graph, func(d graph.Dependent) time.Time {
+		return c.deadlines.of(d.Key, d.Record, now).UTC().Round(0)
+	})
+	return s
+}
+
+func (q *queue) report(name string) report.Queue {
+	return report.Queue{Name: name, Length: q.Len(), OldestSeconds: q.lanes.age().Seconds()}
+}
+
+// pauseReport returns the pause, or nil if there is none.
+func (c *Collector) pauseReport() *pause.State {
+	s, known := c.gate.paused()
+	switch {
+	case !known:
+		return &pause.State{Paused: true, Reason: "it is not known yet whether the collector is paused"}
+	case s.Paused:
+		return &s
+	}
+	return nil
+}
+
+// Why explains an object; an error says why there is nothing to say about it.
+func (c *Collector) Why(k graph.Key) (report.Why, error) {
+	v, ok := c.graph.View(k)
+	if !ok {
+		return report.Why{}, c.unseen(k)
+	}
+	a := &attempt{c: c, view: v, proved: map[ownerPlace]graph.Fact{}}
+	a.complete()
+	w := report.Explain(c.graph, &a.view, c.now())
+	w.Pause = c.pauseReport()
+	return w, nil
+}
+
+// unseen says why no monitor shows an object.
+func (c *Collector) unseen(k graph.Key) error {
+	switch r := c.graph.Catalog().Resource(k.Resource); {
+	case r == nil:
+		return fmt.Errorf("the collector does not know %s: no server has been seen to serve it", k.Resource)
+	case !r.Monitored:
+		return fmt.Errorf("the collector does not watch %s, so it never collects one: the resource is ignored, or cannot be deleted, listed and watched", k.Resource)
+	}
+	return fmt.Errorf("the collector has not seen this object of %s: it has gone, or its resource cannot be listed; reap status tells", k.Resource)
+}

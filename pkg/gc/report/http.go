@@ -1,0 +1,105 @@
+package report
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/reap-dev/reap/pkg/gc/graph"
+)
+
+// Root is the path below which reports are served.
+const Root = "/reap/v1/"
+
+// Collector is whom a Handler asks.
+type Collector interface {
+	Status() Status
+	// Why explains an object; an error says why there is nothing to say about it.
+	Why(graph.Key) (Why, error)
+}
+
+// Handler serves reports as JSON:
+//
+//	GET /reap/v1/status
+//	GET /reap/v1/why?group=apps&resource=deployments&uid=…
+//
+// Whoever serves it checks who may ask. It may be used concurrently.
+type Handler struct {
+	mu     sync.Mutex
+	asked  Collector
+	absent string // why there is none
+}
+
+// Ask makes c the collector that is asked.
+func (h *Handler) Ask(c Collector) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.asked, h.absent = c, ""
+}
+
+// Absent says that no collector runs, and why.
+func (h *Handler) Absent(why string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.asked, h.absent = nil, why
+}
+
+// Problem is the answer when there is nothing to report.
+type Problem struct {
+	Error string `json:"error"`
+}
+
+// ServeHTTP implements http.Handler.
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.Method != http.MethodGet {
+		w.Header().Set("Allow", http.MethodGet)
+		answer(w, http.StatusMethodNotAllowed, Problem{"reports can only be read"})
+		return
+	}
+	h.mu.Lock()
+	c, absent := h.asked, h.absent
+	h.mu.Unlock()
+	switch r.URL.Path {
+	case Root + "status":
+		if c == nil {
+			answer(w, http.StatusOK, Status{Absent: absent})
+			return
+		}
+		answer(w, http.StatusOK, c.Status())
+	case Root + "why":
+		if c == nil {
+			answer(w, http.StatusServiceUnavailable, Problem{absent})
+			return
+		}
+		why(w, r, c)
+	default:
+		answer(w, http.StatusNotFound, Problem{fmt.Sprintf("there is no report %s; there are %sstatus and %swhy", r.URL.Path, Root, Root)})
+	}
+}
+
+func why(w http.ResponseWriter, r *http.Request, c Collector) {
+	q := r.URL.Query()
+	k := graph.Key{Resource: schema.GroupResource{Group: q.Get("group"), Resource: q.Get("resource")}, UID: types.UID(q.Get("uid"))}
+	if k.Resource.Resource == "" || k.UID == "" {
+		answer(w, http.StatusBadRequest, Problem{"give the object's resource (and group) and uid"})
+		return
+	}
+	said, err := c.Why(k)
+	if err != nil {
+		answer(w, http.StatusNotFound, Problem{err.Error()})
+		return
+	}
+	answer(w, http.StatusOK, said)
+}
+
+func answer(w http.ResponseWriter, code int, body any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(code)
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	_ = e.Encode(body) // whoever asked has gone
+}

@@ -1,0 +1,155 @@
+// Package report is what the collector tells people: one model of its state and of
+// its decisions, made from the graph and by decide, printed as text or JSON and
+// served over HTTP. The JSON fields are stable.
+//
+// It reads and changes nothing.
+package report
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/reap-dev/reap/pkg/gc/graph"
+	"github.com/reap-dev/reap/pkg/gc/pause"
+)
+
+// Object names an object of the API.
+type Object struct {
+	Group     string    `json:"group,omitempty"`
+	Resource  string    `json:"resource"`
+	Namespace string    `json:"namespace,omitempty"`
+	Name      string    `json:"name"`
+	UID       types.UID `json:"uid"`
+}
+
+func objectOf(k graph.Key, rec *graph.Record) Object {
+	return Object{Group: k.Resource.Group, Resource: k.Resource.Resource, Namespace: rec.Namespace, Name: rec.Name, UID: rec.UID}
+}
+
+// String returns the object as reap's commands take it: deployments.apps/web -n shop.
+func (o Object) String() string {
+	s := o.Resource
+	if o.Group != "" {
+		s += "." + o.Group
+	}
+	s += "/" + o.Name
+	if o.Namespace != "" {
+		s += " -n " + o.Namespace
+	}
+	return s
+}
+
+// named is how many objects of one kind are listed by name in a report of something
+// else; the rest is counted.
+const named = 10
+
+// Objects is some objects of a greater number.
+type Objects struct {
+	Count int      `json:"count"`
+	First []Object `json:"first,omitempty"`
+}
+
+func objectsOf(all []graph.Dependent) Objects {
+	o := Objects{Count: len(all)}
+	for _, d := range all {
+		o.First = append(o.First, objectOf(d.Key, d.Record))
+	}
+	// In an order of their own: the graph has none, and two reports should agree.
+	slices.SortFunc(o.First, func(a, b Object) int { return strings.Compare(a.String(), b.String()) })
+	if len(o.First) > named {
+		o.First = o.First[:named]
+	}
+	return o
+}
+
+// Status is what the collector is doing.
+type Status struct {
+	// Running is false if no collector runs in the server that was asked; Absent says
+	// why, and nothing else is set.
+	Running bool      `json:"running"`
+	Absent  string    `json:"absent,omitempty"`
+	Since   time.Time `json:"since,omitzero"` // when it started
+	Now     time.Time `json:"now,omitzero"`   // on the server's clock
+	// Pause is set while the collector is paused, or before it knows that it is not.
+	Pause *pause.State `json:"pause,omitempty"`
+	// Synced is true once every resource that can be read has been listed.
+	Synced  bool    `json:"synced"`
+	Workers int     `json:"workers"`
+	Busy    int     `json:"busy"` // attempts under way
+	Queues  []Queue `json:"queues,omitempty"`
+	// Objects, References and Virtual count what the graph holds; Virtual are owners
+	// that references name and no monitor shows.
+	Objects    int `json:"objects"`
+	References int `json:"references"`
+	Virtual    int `json:"virtual"`
+	// Collected counts the objects that were deleted since the start.
+	Collected int64     `json:"collected"`
+	Monitors  []Monitor `json:"monitors,omitempty"`
+	// Waiting are the deletions that wait for the collector, or that it waits with,
+	// oldest first; WaitingCount is how many there are, of which the oldest are listed.
+	Waiting      []Waiting `json:"waiting,omitempty"`
+	WaitingCount int       `json:"waitingCount"`
+}
+
+// Queue is one of the collector's queues.
+type Queue struct {
+	Name   string `json:"name"`
+	Length int    `json:"length"`
+	// OldestSeconds is how long the object that has waited longest for its turn has
+	// waited.
+	OldestSeconds float64 `json:"oldestSeconds"`
+}
+
+// Monitor is the watch of one resource.
+type Monitor struct {
+	Resource string `json:"resource"`
+	// State is syncing, synced, failing or draining.
+	State string    `json:"state"`
+	Error string    `json:"error,omitempty"`
+	Since time.Time `json:"since,omitzero"` // when it began to fail
+}
+
+// Waiting is an object that has been deleted and stays for the sake of its
+// dependents.
+type Waiting struct {
+	Object Object `json:"object"`
+	// Policy is foreground or orphan.
+	Policy    string    `json:"policy"`
+	DeletedAt time.Time `json:"deletedAt"`
+	// BlockedBy are the dependents that a foreground deletion waits for.
+	BlockedBy Objects `json:"blockedBy,omitzero"`
+	// Deadline is when a foreground deletion is given up on unless there is progress;
+	// the zero time for never.
+	Deadline time.Time `json:"deadline,omitzero"`
+}
+
+// waitingListed is how many waiting deletions a status lists.
+const waitingListed = 100
+
+// WaitingIn returns the deletions that wait, the oldest first and a hundred at the
+// most, and how many there are. deadline is asked about those in the foreground.
+func WaitingIn(g *graph.Graph, deadline func(graph.Dependent) time.Time) (list []Waiting, count int) {
+	all := g.Collecting()
+	slices.SortFunc(all, func(a, b graph.Dependent) int {
+		if a.Record.DeletedAt != b.Record.DeletedAt {
+			return int(a.Record.DeletedAt - b.Record.DeletedAt)
+		}
+		return strings.Compare(string(a.Key.UID), string(b.Key.UID))
+	})
+	count = len(all)
+	for _, d := range all[:min(count, waitingListed)] {
+		w := Waiting{Object: objectOf(d.Key, d.Record), DeletedAt: time.Unix(d.Record.DeletedAt, 0).UTC(), Policy: "orphan"}
+		if !d.Record.Orphan {
+			w.Policy = "foreground"
+			w.BlockedBy = objectsOf(g.Blockers(d.Key))
+			if w.BlockedBy.Count > 0 {
+				w.Deadline = deadline(d)
+			}
+		}
+		list = append(list, w)
+	}
+	return list, count
+}

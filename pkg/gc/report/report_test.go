@@ -1,0 +1,193 @@
+package report
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/reap-dev/reap/pkg/gc/decide"
+	"github.com/reap-dev/reap/pkg/gc/graph"
+	"github.com/reap-dev/reap/pkg/gc/pause"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+var (
+	now        = time.Date(2026, 5, 4, 3, 2, 1, 0, time.UTC)
+	configMaps = schema.GroupResource{Resource: "configmaps"}
+)
+
+// world is a graph of ConfigMaps: root is in foreground deletion and blocked by a dozen dependents, one of
+// which names other owners too; an orphaning object waits as well.
+func world() *graph.Graph {
+	g := graph.New()
+	g.SetCatalog(graph.NewCatalog([]*graph.Resource{
+		{Name: "configmaps", Kind: "ConfigMap", Versions: []string{"v1"}, Namespaced: true, Monitored: true},
+	}))
+	g.AddResource(configMaps, schema.GroupKind{Kind: "ConfigMap"})
+	put := func(rec graph.Record, owners ...graph.Reference) {
+		rec.Namespace, rec.Name, rec.ResourceVersion, rec.References = "ns", string(rec.UID), "1", owners
+		g.Upsert(configMaps, &rec)
+	}
+	ref := func(uid string, kind string) graph.Reference {
+		return graph.Reference{APIVersion: "v1", Kind: kind, Name: uid, UID: types.UID(uid), BlockOwnerDeletion: graph.True}
+	}
+	put(graph.Record{UID: "root", Deleting: true, Foreground: true, DeletedAt: now.Add(-5 * time.Minute).Unix()})
+	put(graph.Record{UID: "orphaning", Deleting: true, Orphan: true, DeletedAt: now.Add(-time.Minute).Unix()})
+	put(graph.Record{UID: "alive"})
+	for i := range 11 {
+		put(graph.Record{UID: types.UID(fmt.Sprintf("d%02d", i))}, ref("root", "ConfigMap"))
+	}
+	put(graph.Record{UID: "many"}, ref("root", "ConfigMap"), ref("alive", "ConfigMap"), ref("gone", "ConfigMap"), ref("odd", "Gadget"))
+	g.Learn("gone", graph.Coordinates{Kind: "ConfigMap", Namespace: "ns", Name: "gone"}, graph.Fact{State: graph.Absent})
+	return g
+}
+
+func explain(t *testing.T, g *graph.Graph, uid string, change func(*graph.View)) Why {
+	t.Helper()
+	v, ok := g.View(graph.Key{Resource: configMaps, UID: types.UID(uid)})
+	if !ok {
+		t.Fatalf("%s is not in the graph", uid)
+	}
+	change(&v)
+	return Explain(g, &v, now)
+}
+
+func status(g *graph.Graph) Status {
+	s := Status{
+		Running: true, Since: now.Add(-2 * time.Hour), Now: now, Synced: true, Workers: 8, Busy: 3, Objects: 1234, References: 99, Virtual: 2, Collected: 17,
+		Pause:    &pause.State{Paused: true, Since: now.Add(-time.Minute), By: "me@here", Reason: "a test"},
+		Queues:   []Queue{{Name: "delete", Length: 3, OldestSeconds: 61}, {Name: "orphan"}},
+		Monitors: []Monitor{{Resource: "configmaps", State: "synced"}, {Resource: "widgets.example.com", State: "failing", Error: "no webhook", Since: now.Add(-time.Minute)}},
+	}
+	s.Waiting, s.WaitingCount = WaitingIn(g, func(graph.Dependent) time.Time { return now.Add(10 * time.Minute) })
+	return s
+}
+
+// TestReports holds text and JSON against golden files: scripts rely on the one, people on the other.
+func TestReports(t *testing.T) {
+	g := world()
+	for name, r := range map[string]interface{ Print(*bytes.Buffer) error }{
+		"status":          printed{status(g)},
+		"status-absent":   printed{Status{Absent: "no collector runs in this server (--disable=gc)"}},
+		"why-waiting":     printed{explain(t, g, "root", func(v *graph.View) { v.Deadline = now.Add(5 * time.Minute) })},
+		"why-for-ever":    printed{explain(t, g, "root", func(*graph.View) {})},
+		"why-owners":      printed{explain(t, g, "many", func(v *graph.View) { v.Owners[0].Fact = graph.Fact{State: graph.Present, Seen: now, Waiting: true} })},
+		"why-no-owner":    printed{explain(t, g, "alive", func(*graph.View) {})},
+		"why-is-orphaned": printed{explain(t, g, "orphaning", func(*graph.View) {})},
+	} {
+		var out bytes.Buffer
+		if err := r.Print(&out); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		golden := filepath.Join("testdata", name+".golden")
+		if *update {
+			if err := os.WriteFile(golden, out.Bytes(), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want, err := os.ReadFile(golden)
+		if err != nil || !bytes.Equal(out.Bytes(), want) {
+			t.Errorf("%s (%v): got\n%s\nwant\n%s", name, err, &out, want)
+		}
+	}
+}
+
+// printed prints a report both ways.
+type printed struct{ r any }
+
+func (p printed) Print(out *bytes.Buffer) error {
+	var err error
+	switch r := p.r.(type) {
+	case Status:
+		err = r.Print(out)
+	case Why:
+		err = r.Print(out)
+	}
+	e := json.NewEncoder(out)
+	e.SetIndent("", "  ")
+	return errors.Join(err, e.Encode(p.r))
+}
+
+func TestEveryReasonHasASentence(t *testing.T) {
+	for _, r := range decide.Reasons() {
+		if sentence(r) == "" {
+			t.Errorf("%s has none", r)
+		}
+	}
+}
+
+// fake is a collector that knows one object.
+type fake struct{}
+
+func (fake) Status() Status { return Status{Running: true, Workers: 7} }
+func (fake) Why(k graph.Key) (Why, error) {
+	if k.Resource != (schema.GroupResource{Group: "apps", Resource: "deployments"}) || k.UID != "u" {
+		return Why{}, errors.New("not seen")
+	}
+	return Why{Reason: "owner-solid"}, nil
+}
+
+func TestHandler(t *testing.T) {
+	h := &Handler{}
+	get := func(method, path string) (int, string) {
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, httptest.NewRequest(method, path, nil))
+		if w.Header().Get("Content-Type") != "application/json" || !json.Valid(w.Body.Bytes()) {
+			t.Errorf("%s is no JSON: %s", path, w.Body)
+		}
+		return w.Code, w.Body.String()
+	}
+	for _, step := range []struct {
+		set    func()
+		method string
+		path   string
+		code   int
+		says   string
+	}{
+		{func() { h.Absent("it sleeps") }, "GET", "/reap/v1/status", 200, "it sleeps"},
+		{nil, "GET", "/reap/v1/why?resource=x&uid=u", 503, "it sleeps"},
+		{func() { h.Ask(fake{}) }, "GET", "/reap/v1/status", 200, `"workers": 7`},
+		{nil, "GET", "/reap/v1/why?group=apps&resource=deployments&uid=u", 200, "owner-solid"},
+		{nil, "GET", "/reap/v1/why?resource=deployments&uid=u", 404, "not seen"},
+		{nil, "GET", "/reap/v1/why?resource=deployments", 400, "uid"},
+		{nil, "GET", "/reap/v1/why", 400, "resource"},
+		{nil, "GET", "/reap/v1/none", 404, "/reap/v1/none"},
+		{nil, "POST", "/reap/v1/status", http.StatusMethodNotAllowed, "read"},
+	} {
+		if step.set != nil {
+			step.set()
+		}
+		if code, body := get(step.method, step.path); code != step.code || !strings.Contains(body, step.says) {
+			t.Errorf("%s %s: %d %s", step.method, step.path, code, body)
+		}
+	}
+}
+
+func TestLongListsAreCutShort(t *testing.T) {
+	g := world()
+	for i := range 2 * waitingListed {
+		uid := types.UID(fmt.Sprintf("w%03d", i))
+		g.Upsert(configMaps, &graph.Record{Namespace: "ns", Name: string(uid), UID: uid, Deleting: true, Foreground: true, DeletedAt: now.Unix()})
+	}
+	list, n := WaitingIn(g, func(graph.Dependent) time.Time { return time.Time{} })
+	if len(list) != waitingListed || n != 2*waitingListed+2 || list[0].Object.Name != "root" || list[1].Object.Name != "orphaning" {
+		t.Errorf("%d of %d, the first is %+v", len(list), n, list[0])
+	}
+	var out bytes.Buffer
+	if err := (Status{Running: true, Now: now, Waiting: list, WaitingCount: n}).Print(&out); err != nil || !strings.Contains(out.String(), "and 102 more") {
+		t.Errorf("%v\n%s", err, &out)
+	}
+}

@@ -1,0 +1,166 @@
+package report
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/duration"
+
+	"github.com/reap-dev/reap/pkg/gc/pause"
+)
+
+// Print writes the status for people.
+func (s Status) Print(out io.Writer) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	if !s.Running {
+		fmt.Fprintf(w, "collector\tnot running: %s\n", s.Absent)
+		return w.Flush()
+	}
+	fmt.Fprintf(w, "collector\trunning for %s, %d of %d workers busy\n", ago(s.Since, s.Now), s.Busy, s.Workers)
+	if s.Pause != nil {
+		fmt.Fprintf(w, "paused\t%s\n", pauseText(s.Pause, s.Now))
+	}
+	fmt.Fprintf(w, "graph\t%d objects, %d references, %d owners that no monitor shows\n", s.Objects, s.References, s.Virtual)
+	var queues []string
+	for _, q := range s.Queues {
+		text := fmt.Sprintf("%s %d", q.Name, q.Length)
+		if q.Length > 0 {
+			text += fmt.Sprintf(" (oldest %s)", duration.HumanDuration(time.Duration(q.OldestSeconds*float64(time.Second))))
+		}
+		queues = append(queues, text)
+	}
+	fmt.Fprintf(w, "queues\t%s\n", strings.Join(queues, ", "))
+	fmt.Fprintf(w, "monitors\t%s\n", monitorsText(s.Monitors))
+	fmt.Fprintf(w, "collected\t%d objects\n", s.Collected)
+	fmt.Fprintf(w, "waiting\t%s\n", count(s.WaitingCount, "deletion"))
+	for _, m := range s.Monitors {
+		if m.Error != "" {
+			fmt.Fprintf(w, "cannot list\t%s for %s: %s\n", m.Resource, ago(m.Since, s.Now), m.Error)
+		}
+	}
+	if err := w.Flush(); err != nil || len(s.Waiting) == 0 {
+		return err
+	}
+	fmt.Fprintln(w)
+	fmt.Fprintln(w, "WAITING\tFOR\tPOLICY\tDEADLINE\tBLOCKED BY")
+	for _, d := range s.Waiting {
+		deadline, blockers := "-", "-"
+		if !d.Deadline.IsZero() {
+			deadline = until(d.Deadline, s.Now)
+		}
+		if d.BlockedBy.Count > 0 {
+			blockers = d.BlockedBy.text(2)
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", d.Object, ago(d.DeletedAt, s.Now), d.Policy, deadline, blockers)
+	}
+	if more := s.WaitingCount - len(s.Waiting); more > 0 {
+		fmt.Fprintf(w, "and %d more\t\t\t\t\n", more)
+	}
+	return w.Flush()
+}
+
+// Print writes the explanation for people.
+func (y Why) Print(out io.Writer) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(w, "object\t%s\n", y.Object)
+	if !y.DeletedAt.IsZero() {
+		fmt.Fprintf(w, "deleted\t%s ago\n", ago(y.DeletedAt, y.Now))
+	}
+	if len(y.Finalizers) > 0 {
+		fmt.Fprintf(w, "finalizers\t%s\n", strings.Join(y.Finalizers, ", "))
+	}
+	fmt.Fprintf(w, "reason\t%s (%s)\n", y.Text, y.Reason)
+	if y.BlockedBy.Count > 0 {
+		fmt.Fprintf(w, "blocked by\t%s\n", y.BlockedBy.text(named))
+		if y.Deadline.IsZero() {
+			fmt.Fprintf(w, "deadline\tnone: it waits until they are gone\n")
+		} else {
+			fmt.Fprintf(w, "deadline\t%s, unless a dependent goes before\n", until(y.Deadline, y.Now))
+		}
+	}
+	next := y.Action
+	if next == "nothing" {
+		next = "nothing, until something changes"
+		if !y.Again.IsZero() {
+			next += " or " + until(y.Again, y.Now)
+		}
+	}
+	fmt.Fprintf(w, "next\t%s\n", next)
+	if y.Pause != nil {
+		fmt.Fprintf(w, "paused\t%s\n", pauseText(y.Pause, y.Now))
+	}
+	dependents := "none"
+	if y.Dependents.Count > 0 {
+		dependents = y.Dependents.text(named)
+	}
+	fmt.Fprintf(w, "dependents\t%s\n", dependents)
+	if err := w.Flush(); err != nil || len(y.Owners) == 0 {
+		return err
+	}
+	fmt.Fprintln(w)
+	fmt.Fprintln(w, "OWNER\tUID\tBLOCKS\tSTATE\tWHAT IS KNOWN")
+	for _, o := range y.Owners {
+		fmt.Fprintf(w, "%s %s %s\t%s\t%t\t%s\t%s\n", o.APIVersion, o.Kind, o.Name, o.UID, o.BlockOwnerDeletion, o.State, o.Text)
+	}
+	return w.Flush()
+}
+
+// text names the first few and counts the rest.
+func (o Objects) text(most int) string {
+	var names []string
+	for _, f := range o.First[:min(most, len(o.First))] {
+		names = append(names, f.String())
+	}
+	text := strings.Join(names, ", ")
+	if more := o.Count - len(names); more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
+}
+
+func monitorsText(all []Monitor) string {
+	states := map[string]int{}
+	for _, m := range all {
+		states[m.State]++
+	}
+	text := fmt.Sprintf("%d synced", states["synced"])
+	for _, s := range []string{"syncing", "failing", "draining"} {
+		if n := states[s]; n > 0 {
+			text += fmt.Sprintf(", %d %s", n, s)
+		}
+	}
+	return text
+}
+
+func pauseText(p *pause.State, now time.Time) string {
+	text := "nothing is written"
+	if !p.Since.IsZero() {
+		text = "nothing has been written for " + ago(p.Since, now)
+	}
+	if p.By != "" {
+		text += ", by " + p.By
+	}
+	if p.Reason != "" {
+		text += ": " + p.Reason
+	}
+	return text + "; reap resume ends it"
+}
+
+func ago(t, now time.Time) string { return duration.HumanDuration(max(0, now.Sub(t))) }
+
+func until(t, now time.Time) string {
+	if !t.After(now) {
+		return "now"
+	}
+	return "in " + duration.HumanDuration(t.Sub(now))
+}
+
+func count(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}

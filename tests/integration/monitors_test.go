@@ -1,0 +1,393 @@
+package integration
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+)
+
+// getURI returns what a path with a query is answered with; an answer that is not 200 is an error.
+func (c clients) getURI(ctx context.Context, uri string) (string, error) {
+	raw, err := c.kube.CoreV1().RESTClient().(*rest.RESTClient).Get().RequestURI(uri).DoRaw(ctx)
+	return string(raw), err
+}
+
+// sample is one line of /metrics.
+type sample struct {
+	name   string
+	labels map[string]string
+	value  float64
+}
+
+var (
+	sampleLine = regexp.MustCompile(`^([a-z_]+)(?:\{(.*)\})? (\S+)$`)
+	labelPair  = regexp.MustCompile(`([a-z_]+)="([^"]*)"`)
+)
+
+// samples returns the lines of /metrics whose names begin with prefix.
+func (s *server) samples(ctx context.Context, prefix string) ([]sample, error) {
+	raw, err := s.metrics(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var all []sample
+	for line := range strings.SplitSeq(string(raw), "\n") {
+		m := sampleLine.FindStringSubmatch(line)
+		if m == nil || !strings.HasPrefix(m[1], prefix) {
+			continue
+		}
+		p := sample{name: m[1], labels: map[string]string{}}
+		for _, l := range labelPair.FindAllStringSubmatch(m[2], -1) {
+			p.labels[l[1]] = l[2]
+		}
+		if p.value, err = strconv.ParseFloat(m[3], 64); err != nil {
+			return nil, err
+		}
+		all = append(all, p)
+	}
+	return all, nil
+}
+
+// sum adds up the samples of a name that have these labels among theirs, given as name, value and so on.
+func sum(all []sample, name string, labels ...string) (total float64, n int) {
+	for _, p := range all {
+		fits := p.name == name
+		for i := 0; i < len(labels); i += 2 {
+			fits = fits && p.labels[labels[i]] == labels[i+1]
+		}
+		if fits {
+			total += p.value
+			n++
+		}
+	}
+	return total, n
+}
+
+// monitors returns how many monitors there are in all, and how many are synced.
+func (s *server) monitors(t *testing.T) (all, synced float64) {
+	t.Helper()
+	found, err := s.samples(t.Context(), "reap_gc_monitors")
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, _ = sum(found, "reap_gc_monitors")
+	synced, _ = sum(found, "reap_gc_monitors", "state", "synced")
+	return all, synced
+}
+
+// awaitNoSeries waits until no series of the collector is about a custom resource of the tests.
+func (s *server) awaitNoSeries(t *testing.T, plural string) {
+	t.Helper()
+	await(t, "the end of the series about "+plural, func(ctx context.Context) (bool, any) {
+		all, err := s.samples(ctx, "reap_gc_")
+		left := slices.ContainsFunc(all, func(p sample) bool { return p.labels["group"] == testGroup && p.labels["resource"] == plural })
+		return err == nil && !left, fmt.Sprint("left: ", left, ", error: ", err)
+	})
+}
+
+// observing counts the goroutines that only informers and those who run them have.
+func (s *server) observing(ctx context.Context) (int, error) {
+	stacks, err := s.getURI(ctx, "/debug/pprof/goroutine?debug=2")
+	n := 0
+	for stack := range strings.SplitSeq(stacks, "\n\n") {
+		if strings.Contains(stack, "pkg/gc/observe.") || strings.Contains(stack, "client-go/tools/cache.") {
+			n++
+		}
+	}
+	return n, err
+}
+
+func (s *server) awaitObserving(t *testing.T, most int) {
+	t.Helper()
+	await(t, fmt.Sprintf("no more than %d goroutines of informers", most), func(ctx context.Context) (bool, any) {
+		n, err := s.observing(ctx)
+		return err == nil && n <= most, fmt.Sprint(n, err)
+	})
+}
+
+const refusedList = "cannot list or watch a resource"
+
+// TestTwentyDefinitionsLeaveNoMoreThanOne makes a custom resource again and again. Its monitor is there at
+// once: the dependents are made as soon as the API server serves them.
+func TestTwentyDefinitionsLeaveNoMoreThanOne(t *testing.T) {
+	s := start(t, "--kube-apiserver-arg=profiling=true") // for the goroutines' stacks
+	ns := s.namespace(t, "monitors")
+	before, _ := s.monitors(t)
+	idle, err := s.observing(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var one int // goroutines, with one definition
+	var longest time.Duration
+	for round := range 20 {
+		sprockets, crd := s.define(t, "Namespaced", "sprockets", "Sprocket")
+		s.createMany(t, 3, sprockets, ns, "dangling", nobody(configMaps)) // the API server takes two seconds
+		began := time.Now()
+		s.awaitCount(t, 0, sprockets, ns)
+		longest = max(longest, time.Since(began))
+		s.create(t, sprockets, ns, "kept")
+		all, err := s.samples(t.Context(), "reap_gc_")
+		if err != nil {
+			t.Fatal(err)
+		}
+		labels := []string{"group", testGroup, "resource", "sprockets"}
+		if n, _ := sum(all, "reap_gc_objects_collected_total", labels...); n > 3 || round == 0 && n == 0 {
+			t.Errorf("round %d: %v objects were collected", round, n)
+		}
+		if _, n := sum(all, "reap_gc_objects_collected_total", labels...); n != 3 {
+			t.Errorf("round %d: %d policies are counted", round, n)
+		}
+		if n, synced := s.monitors(t); n != before+1 || synced != n {
+			t.Errorf("round %d: %v monitors, of which %v are synced; %v before", round, n, synced, before)
+		}
+		if round == 0 {
+			if one, err = s.observing(t.Context()); err != nil || one <= idle {
+				t.Fatalf("%d goroutines of informers with one definition, %d without (%v)", one, idle, err)
+			}
+		} else {
+			s.awaitObserving(t, one)
+		}
+		s.undefine(t, crd)
+		s.awaitNoSeries(t, "sprockets")
+	}
+	s.awaitObserving(t, idle)
+	t.Logf("%d goroutines of informers without the definition, %d with it; the last dependent collected %s after it was made at most", idle, one, longest)
+	if n, _ := s.monitors(t); n != before {
+		t.Errorf("%v monitors, %v before", n, before)
+	}
+	if bytes.Contains(s.logFrom(0), []byte(refusedList)) {
+		t.Error("the log reports a resource that only went")
+	}
+}
+
+// convert changes how a definition's objects get from one version to the other, and gives it both.
+func (s *server) convert(t *testing.T, crd *unstructured.Unstructured, conversion string) {
+	t.Helper()
+	schema := `{"openAPIV3Schema":{"type":"object","x-kubernetes-preserve-unknown-fields":true}}`
+	patch := fmt.Sprintf(`{"spec":{"conversion":%s,"versions":[
+		{"name":"v1","served":true,"storage":true,"schema":%s},{"name":"v2","served":true,"storage":false,"schema":%s}]}}`, conversion, schema, schema)
+	_, err := s.dyn.Resource(definitions.gvr).Patch(t.Context(), crd.GetName(), types.MergePatchType, []byte(patch), metav1.PatchOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// broken is the conversion by a webhook that nobody answers.
+func broken(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }() // only its port is wanted
+	return fmt.Sprintf(`{"strategy":"Webhook","webhook":{"conversionReviewVersions":["v1"],"clientConfig":{"url":"https://%s/convert"}}}`, l.Addr())
+}
+
+const mended = `{"strategy":"None","webhook":null}`
+
+// TestResourceThatCannotBeListedStopsNothing has a custom resource with two versions and a broken conversion
+// webhook: its objects are stored in one version and cannot be read in the other, which the collector takes.
+func TestResourceThatCannotBeListedStopsNothing(t *testing.T) {
+	s := shared(t)
+	ns := s.namespace(t, "unlistable")
+	levers, crd := s.define(t, "Namespaced", "levers", "Lever")
+	name := levers.gvr.GroupResource().String()
+	o := s.create(t, configMaps, ns, "owner")
+	lever := s.create(t, levers, ns, "dependent", owner(o))
+	s.create(t, levers, ns, "kept")
+	s.barrier(t, levers, ns) // the collector knows of them
+	errorsBefore := s.syncErrors(t)
+	from := int64(len(s.logFrom(0)))
+	warnings := func() int {
+		n := 0
+		for line := range bytes.SplitSeq(s.logFrom(from), []byte("\n")) {
+			if bytes.Contains(line, []byte(refusedList)) && bytes.Contains(line, []byte(name)) {
+				n++
+			}
+		}
+		return n
+	}
+
+	s.convert(t, crd, broken(t))
+	repaired := false
+	t.Cleanup(func() { // whatever happens: others list everything
+		if !repaired {
+			s.convert(t, crd, mended)
+		}
+	})
+	labels := []string{"group", testGroup, "resource", "levers"}
+	await(t, "several refused lists", func(ctx context.Context) (bool, any) {
+		all, err := s.samples(ctx, "apiserver_request_total")
+		if err != nil {
+			return false, err
+		}
+		n, _ := sum(all, "apiserver_request_total", append(labels, "version", "v2", "verb", "LIST", "code", "500")...)
+		return n >= 4, n
+	})
+	all, err := s.samples(t.Context(), "reap_gc_")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if v, n := sum(all, "reap_gc_monitor_failing", labels...); v != 1 || n != 1 {
+		t.Errorf("reap_gc_monitor_failing is %v", v)
+	}
+	if v, n := sum(all, "reap_gc_monitor_failing"); v != 1 || n != 1 {
+		t.Errorf("%d monitors fail", n)
+	}
+	if v, _ := sum(all, "reap_gc_monitors", "state", "failing"); v != 1 {
+		t.Errorf(`reap_gc_monitors{state="failing"} is %v`, v)
+	}
+	if n := s.syncErrors(t); n != errorsBefore+1 {
+		t.Errorf("%v errors of synchronization, %v before", n, errorsBefore)
+	}
+	if n := warnings(); n != 1 {
+		t.Errorf("the log has %d warnings about it", n)
+	}
+	s.mustBeReady(t, fmt.Sprintf("[+]reap-gc (cannot list: %s) ok\n", name))
+	t.Run("what nobody is told who has no credentials", func(t *testing.T) {
+		_, body := get(t, s.anonymous(t), s.URL+"/readyz?verbose")
+		if !strings.Contains(body, "[+]reap-gc (cannot list: 1 in all) ok\n") || strings.Contains(body, "levers") {
+			t.Errorf("/readyz says %s", body)
+		}
+	})
+	t.Run("every series is documented", func(t *testing.T) { s.seriesMustBeDocumented(t) })
+
+	// The rest is collected. What cannot be read stays.
+	s.createMany(t, 50, configMaps, ns, "dependent", owner(o))
+	s.delete(t, configMaps, o)
+	s.awaitCount(t, 0, configMaps, ns)
+	s.mustExist(t, levers, lever)
+
+	s.convert(t, crd, mended)
+	repaired = true
+	s.awaitGone(t, levers, lever)
+	await(t, "the end of the failure", func(ctx context.Context) (bool, any) {
+		all, err := s.samples(ctx, "reap_gc_monitor")
+		_, n := sum(all, "reap_gc_monitor_failing")
+		return err == nil && n == 0, fmt.Sprint(n, err)
+	})
+	s.mustBeReady(t, "[+]reap-gc ok\n")
+	if n := warnings(); n != 1 {
+		t.Errorf("the log has %d warnings about it", n)
+	}
+	if !bytes.Contains(s.logFrom(from), []byte("works again")) {
+		t.Error("the log does not say that it works again")
+	}
+	s.awaitCount(t, 1, levers, ns)
+	s.undefine(t, crd)
+	s.awaitNoSeries(t, "levers")
+}
+
+func (s *server) syncErrors(t *testing.T) float64 {
+	t.Helper()
+	const name = "garbagecollector_controller_resources_sync_error_total"
+	all, err := s.samples(t.Context(), name)
+	v, n := sum(all, name)
+	if err != nil || n != 1 {
+		t.Fatalf("%d series of %s (%v)", n, name, err)
+	}
+	return v
+}
+
+// mustBeReady fails the test unless the server is ready and /readyz says so in this line.
+func (s *server) mustBeReady(t *testing.T, line string) {
+	t.Helper()
+	body, err := s.getURI(t.Context(), "/readyz?verbose")
+	if err != nil || !strings.Contains(body, line) {
+		t.Errorf("/readyz does not say %q: %s (%v)", line, body, err)
+	}
+}
+
+func get(t *testing.T, c *http.Client, url string) (int, string) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := c.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }() // read to its end
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp.StatusCode, string(body)
+}
+
+// documented is a row of docs/metrics.md: the name, its type and its labels.
+var documented = regexp.MustCompile("(?m)^\\| `((?:reap_gc|garbagecollector_controller)_[a-z_]+)` \\| ([a-z]+) \\| ([^|]*)\\|")
+
+// seriesMustBeDocumented compares /metrics with docs/metrics.md, both ways.
+func (s *server) seriesMustBeDocumented(t *testing.T) {
+	t.Helper()
+	doc, err := os.ReadFile(filepath.Join("..", "..", "docs", "metrics.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]string{}
+	for _, row := range documented.FindAllStringSubmatch(string(doc), -1) {
+		labels := strings.FieldsFunc(row[3], func(r rune) bool { return strings.ContainsRune("`, ", r) })
+		slices.Sort(labels)
+		want[row[1]] = fmt.Sprint(row[2], labels)
+	}
+	raw, err := s.metrics(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	types := map[string]string{}
+	for _, m := range regexp.MustCompile(`(?m)^# TYPE (\S+) (\S+)$`).FindAllStringSubmatch(string(raw), -1) {
+		types[m[1]] = m[2]
+	}
+	got := map[string]string{}
+	for line := range strings.SplitSeq(string(raw), "\n") {
+		m := sampleLine.FindStringSubmatch(line)
+		if m == nil || !strings.HasPrefix(m[1], "reap_gc_") && !strings.HasPrefix(m[1], "garbagecollector_controller_") {
+			continue
+		}
+		name := m[1]
+		for _, suffix := range []string{"_bucket", "_sum", "_count"} {
+			if base, ok := strings.CutSuffix(name, suffix); ok && types[base] == "histogram" {
+				name = base
+			}
+		}
+		var labels []string
+		for _, l := range labelPair.FindAllStringSubmatch(m[2], -1) {
+			if l[1] != "le" {
+				labels = append(labels, l[1])
+			}
+		}
+		slices.Sort(labels)
+		got[name] = fmt.Sprint(types[name], labels)
+	}
+	for name, shape := range got {
+		if want[name] != shape {
+			t.Errorf("%s is a %s; docs/metrics.md has %q", name, shape, want[name])
+		}
+	}
+	for name := range want {
+		if got[name] == "" {
+			t.Errorf("docs/metrics.md has %s, /metrics has not", name)
+		}
+	}
+	if len(got) < 10 {
+		t.Errorf("only %d series were found", len(got))
+	}
+}

@@ -1,0 +1,220 @@
+package model
+
+import (
+	"cmp"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/reap-dev/reap/pkg/gc/graph"
+)
+
+// breaking is one look for rings, pkg/gc/cycles.go's, as a machine that stops before
+// each call. The calls for one ring are made side by side there, so here they come in
+// any order.
+type breaking struct {
+	// rings are those that the graph had; the first is worked on.
+	rings [][]graph.Member
+	// reads holds its members that are still to be read, and live what was read.
+	reads []graph.Member
+	live  map[schema.GroupResource][]*graph.Record
+	// found are the rings among what was read, writes the members of the first that
+	// are still to be unblocked.
+	found  [][]graph.Member
+	writes []graph.Member
+	next   ringCall
+	// failed is true once a write has failed: those that are left may be given up.
+	failed bool
+	// again is true if a ring could not be broken.
+	again bool
+
+	// within is for the oracle: the states of objects that were within a ring at any
+	// moment since the look began, which was after so many writes.
+	within     map[within]bool
+	writesSeen int
+}
+
+// ringCall is what a look for rings does next.
+type ringCall int
+
+const (
+	ringRead ringCall = iota
+	ringFind          // everything has been read
+	ringWrite
+)
+
+// within is a reference of one version of an object.
+type within struct {
+	uid     types.UID
+	version int
+	ref     graph.Reference
+}
+
+// canLook is true if a look for rings may begin.
+func (m *model) canLook() bool {
+	return m.detects && m.breaking == nil && (m.waitingChanged || m.lookAgain)
+}
+
+// lookForRings begins a look. Which ring comes first is chance: reversed tries both.
+func (m *model) lookForRings(reversed bool) bool {
+	if !m.canLook() {
+		return false
+	}
+	m.waitingChanged, m.lookAgain = false, false
+	b := &breaking{rings: m.graph.Cycles(), within: map[within]bool{}, writesSeen: -1}
+	for _, ring := range b.rings {
+		sortRing(ring)
+	}
+	slices.SortFunc(b.rings, func(x, y []graph.Member) int { return compareKeys(x[0].Key, y[0].Key) })
+	if reversed {
+		slices.Reverse(b.rings)
+	}
+	m.breaking = b
+	b.begin(m)
+	return true
+}
+
+func sortRing(ring []graph.Member) {
+	slices.SortFunc(ring, func(x, y graph.Member) int { return compareKeys(x.Key, y.Key) })
+}
+
+// begin turns to the first ring that is left.
+func (b *breaking) begin(m *model) {
+	b.failed = false
+	if len(b.rings) == 0 {
+		m.breaking, m.lookAgain = nil, b.again
+		return
+	}
+	b.next, b.reads, b.live = ringRead, slices.Clone(b.rings[0]), map[schema.GroupResource][]*graph.Record{}
+}
+
+// done leaves a ring.
+func (b *breaking) done(m *model, broken bool) {
+	b.again = b.again || !broken
+	b.rings, b.found, b.writes = b.rings[1:], nil, nil
+	b.begin(m)
+}
+
+// choices is how many steps may come next.
+func (b *breaking) choices() int {
+	switch {
+	case b.next == ringRead:
+		return len(b.reads)
+	case b.next == ringWrite && b.failed:
+		return len(b.writes) + 1
+	case b.next == ringWrite:
+		return len(b.writes)
+	}
+	return 1
+}
+
+// step takes the nth of the steps that may come next. fault makes a call fail: a read
+// before it is sent, a write after it was done.
+func (b *breaking) step(m *model, n int, fault bool) bool {
+	if n >= b.choices() {
+		return false
+	}
+	switch b.next {
+	case ringRead:
+		mem := b.reads[n]
+		b.reads = slices.Delete(slices.Clone(b.reads), n, n+1)
+		if !fault && b.read(m, mem) {
+			if len(b.reads) == 0 {
+				b.next = ringFind
+			}
+			break
+		}
+		b.done(m, false)
+	case ringFind:
+		b.found = m.graph.CyclesAmong(b.live)
+		for _, ring := range b.found {
+			sortRing(ring)
+		}
+		slices.SortFunc(b.found, func(x, y []graph.Member) int { return compareKeys(x[0].Key, y[0].Key) })
+		b.nextFound(m)
+	case ringWrite:
+		if n == len(b.writes) {
+			b.done(m, false)
+			break
+		}
+		mem := b.writes[n]
+		b.writes = slices.Delete(slices.Clone(b.writes), n, n+1)
+		b.failed = !b.unblock(m, mem) || fault || b.failed
+		switch {
+		case len(b.writes) > 0:
+		case b.failed:
+			b.done(m, false)
+		default:
+			b.found = b.found[1:]
+			b.nextFound(m)
+		}
+	}
+	return true
+}
+
+func (b *breaking) nextFound(m *model) {
+	if len(b.found) == 0 {
+		b.done(m, true)
+		return
+	}
+	if !b.unchanged() {
+		b.done(m, false)
+		return
+	}
+	b.next, b.writes = ringWrite, b.found[0]
+}
+
+// unchanged is true if all members were read as the graph had them when the look began.
+func (b *breaking) unchanged() bool {
+	for _, read := range b.found[0] {
+		if !slices.ContainsFunc(b.rings[0], func(known graph.Member) bool {
+			return known.Key == read.Key && known.Record.ResourceVersion == read.Record.ResourceVersion
+		}) {
+			return false
+		}
+	}
+	return true
+}
+
+// read reads a member; false if that failed.
+func (b *breaking) read(m *model, mem graph.Member) bool {
+	if m.graph.Catalog().Resource(mem.Key.Resource) == nil {
+		return true
+	}
+	k := kindOf(mem.Key.Resource)
+	o, out := m.server.get(k, k.Versions[0], mem.Record.Namespace, mem.Record.Name)
+	if out == ok && o.uid == mem.Key.UID {
+		b.live[mem.Key.Resource] = append(b.live[mem.Key.Resource], o.record())
+	}
+	return out != unserved
+}
+
+// unblock takes a member's references within the ring out of it; false if that failed.
+func (b *breaking) unblock(m *model, mem graph.Member) bool {
+	if m.graph.Catalog().Resource(mem.Key.Resource) == nil || len(mem.Blocking) == 0 {
+		return true
+	}
+	o, out := m.server.current(kindOf(mem.Key.Resource), mem.Record)
+	if out == ok {
+		m.judgeUnblock(o, mem.Blocking)
+		m.server.unblock(o, mem.Blocking)
+	}
+	return out == ok || out == notFound
+}
+
+// noteRings notes, for the oracle, what is within a ring now.
+func (b *breaking) noteRings(m *model) {
+	if b.writesSeen == m.server.writes {
+		return
+	}
+	b.writesSeen = m.server.writes
+	f := facts{objects: m.server.objects}
+	for _, w := range f.ringed(func(*kind) bool { return true }) {
+		b.within[w] = true
+	}
+}
+
+func compareWithin(a, b within) int {
+	return cmp.Or(cmp.Compare(a.uid, b.uid), cmp.Compare(a.version, b.version), cmp.Compare(a.ref.UID, b.ref.UID), cmp.Compare(a.ref.APIVersion, b.ref.APIVersion), cmp.Compare(a.ref.Kind, b.ref.Kind))
+}

@@ -1,0 +1,108 @@
+package model
+
+import (
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/reap-dev/reap/pkg/gc/decide"
+	"github.com/reap-dev/reap/pkg/gc/graph"
+)
+
+// truth is what the oracle judges the collector's next write by, which was decided
+// on at a time.
+func (m *model) truth(objects map[types.UID]*object, decided time.Time) *facts {
+	return &facts{
+		objects: objects, served: m.server.served, wasUnserved: m.server.wasUnserved, witnessed: m.witnessed, orphaned: m.server.orphaned, forgotten: m.server.forgotten, orphaning: m.server.orphaning,
+		detects: m.detects, timeouts: m.timeouts,
+		waited: func(uid types.UID) bool {
+			t, did := m.server.waited[uid]
+			return did && t.After(decided.Add(-decide.WaitingFor))
+		},
+	}
+}
+
+func (m *model) judgeDelete(o *object, p policy, decided time.Time) {
+	m.deletes++
+	f := m.truth(m.server.objects, decided)
+	if err := f.mayDelete(o); err != nil {
+		m.fail("the collector deletes %s: %v", o.uid, err)
+	}
+	forWaiting := slices.ContainsFunc(o.refs, func(r graph.Reference) bool { return f.judge(o, r) == waiting && m.server.objects[r.UID].waits() })
+	if forWaiting && p != foreground {
+		for _, d := range m.server.objects {
+			if d.uid != o.uid && slices.ContainsFunc(d.refs, func(r graph.Reference) bool { return f.names(d, r, o) && m.known(d, r, decided) }) {
+				m.fail("the collector deletes %s, and not in the foreground: a waiting owner is left before %s, which it owns", o.uid, d.uid)
+			}
+		}
+	}
+	if o.held {
+		m.userDeleted(o.uid, true) // from now on it only waits to be let go
+	}
+}
+
+// known is true if the graph must have a reference of d at a time: it had arrived
+// before the time came.
+func (m *model) known(d *object, r graph.Reference, now time.Time) bool {
+	return slices.ContainsFunc(m.monitors, func(mon *monitor) bool {
+		return mon.kind.storage == d.storage && mon.running && !mon.complete.IsZero() && mon.complete.Before(now) && !d.named[r].at.After(mon.complete)
+	})
+}
+
+func (m *model) judgeDrop(o *object, drop []graph.Reference, decided time.Time) {
+	m.drops++
+	if err := m.truth(m.server.objects, decided).mayDrop(o, drop); err != nil {
+		m.fail("the collector drops references of %s: %v", o.uid, err)
+	}
+}
+
+// judgeRelease judges the end of a foreground deletion that was decided on at a time.
+// One that is late may end whatever blocks it.
+func (m *model) judgeRelease(o *object, decided time.Time, late bool) {
+	m.releases++
+	if late {
+		m.timedOut++
+		return
+	}
+	f := m.truth(m.server.objects, decided)
+	for _, d := range m.server.objects {
+		if f.blocks(d, o, func(r graph.Reference) bool {
+			// That a kind has ceased to be served need not be known yet.
+			k := f.kindNamed(r)
+			// And that this is a name of the owner's is known from the monitor of that kind.
+			shown := k == nil || m.monitor(k).running && m.monitor(k).complete.Before(decided) && !d.named[r].at.After(m.monitor(k).complete)
+			return shown && m.known(d, r, decided) && (k == nil || f.names(d, r, o))
+		}) {
+			m.fail("the collector lets %s go, which %s blocks", o.uid, d.uid)
+		}
+	}
+}
+
+// judgeUnblock judges a write that makes references hold their owners no longer: at
+// some moment since the look for rings began, this very state of the object was in a
+// ring, and the references within it. Nobody can know more than that: a ring may be
+// taken apart between the last read and the first write.
+func (m *model) judgeUnblock(o *object, unblock []graph.Reference) {
+	m.unblocks++
+	for _, r := range unblock {
+		if !m.breaking.within[within{o.uid, o.version, r}] {
+			m.fail("the collector cuts a chain: %s no longer blocks %s", o.uid, r.UID)
+		}
+	}
+}
+
+// judgeOrphaned judges the end of an orphaning, whose last search, of these
+// resources, began after so many writes.
+func (m *model) judgeOrphaned(o *object, searched []*graph.Resource, writes int) {
+	m.orphanings++
+	f := m.truth(m.server.objects, m.now)
+	for _, d := range m.server.objects {
+		listed := slices.ContainsFunc(searched, func(r *graph.Resource) bool { return kindOf(r.GroupResource()).storage == d.storage })
+		if listed && slices.ContainsFunc(d.refs, func(r graph.Reference) bool { return f.names(d, r, o) && d.named[r].write <= writes }) {
+			m.fail("the collector lets %s go, which is to be orphaned and which %s names", o.uid, d.uid)
+		}
+	}
+	was := *o
+	m.server.orphaned[o.uid] = &was
+}

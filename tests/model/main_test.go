@@ -1,0 +1,13 @@
+package model
+
+import (
+	"os"
+	"runtime/debug"
+	"testing"
+)
+
+// TestMain lets garbage lie longer: worlds are small and made by the million.
+func TestMain(m *testing.M) {
+	debug.SetGCPercent(1000)
+	os.Exit(m.Run())
+}

@@ -1,0 +1,98 @@
+package model
+
+import (
+	"errors"
+	"maps"
+	"time"
+
+	"github.com/reap-dev/reap/pkg/gc/decide"
+)
+
+// settle lets the world come to rest without time passing: everything is
+// delivered, discovered and worked off, and failures are tried again.
+func (m *model) settle() {
+	for quiet := 0; quiet < 2 && m.wrong == nil; {
+		writes, moved := m.server.writes, false
+		for m.apply(action{op: opResync}) {
+			moved = true
+		}
+		for _, mon := range m.monitors {
+			if (mon.broken || mon.deceived) && mon.running && !mon.draining {
+				moved = m.apply(action{op: opRelist, kind: mon.kind}) || moved
+			}
+			for len(mon.stream) > 0 {
+				moved = m.apply(action{op: opDeliver, kind: mon.kind}) || moved
+			}
+			moved = m.apply(action{op: opRetire, kind: mon.kind}) || moved
+		}
+		for n, a := range m.workers {
+			for ; a != nil; a = m.workers[n] {
+				m.apply(action{op: opStep, n: n})
+			}
+		}
+		for len(m.queue)+len(m.orphans) > 0 && m.wrong == nil {
+			moved = true
+			for _, k := range sortedKeys(m.orphans) {
+				m.apply(action{op: opOrphan, key: k})
+				for m.workers[0] != nil {
+					m.apply(action{op: opStep})
+				}
+			}
+			for _, k := range sortedKeys(m.queue) {
+				m.apply(action{op: opBegin, key: k})
+				for m.workers[0] != nil {
+					m.apply(action{op: opStep})
+				}
+			}
+		}
+		for m.breaking != nil || m.apply(action{op: opLook}) {
+			for m.breaking != nil && m.wrong == nil {
+				m.apply(action{op: opBreak})
+			}
+			if m.lookAgain || m.wrong != nil {
+				break // it would fail again before anything else has happened
+			}
+		}
+		// What fails for good fails again and moves nothing.
+		maps.Copy(m.queue, m.delayed)
+		maps.Copy(m.orphans, m.orphansDelayed)
+		clear(m.delayed)
+		clear(m.orphansDelayed)
+		if moved = moved && len(m.queue)+len(m.orphans) == 0 || m.server.writes != writes; moved {
+			quiet = 0
+		} else {
+			quiet++
+		}
+	}
+	m.check()
+}
+
+// elapse lets time pass until that changes nothing any more: owners that no
+// monitor shows are looked at again from time to time.
+func (m *model) elapse() {
+	for quiet := 0; quiet < 2 && m.wrong == nil; quiet++ {
+		writes := m.server.writes
+		for _, k := range m.waiting() {
+			m.apply(action{op: opExpire, key: k})
+		}
+		for _, k := range allKinds {
+			m.apply(action{op: opSweep, kind: k})
+		}
+		m.apply(action{op: opTick, n: int(decide.RecheckAfter/time.Minute) + 1})
+		m.settle()
+		if m.server.writes != writes {
+			quiet = -1
+		}
+	}
+}
+
+// compare holds the outcome against the oracle.
+func (m *model) compare() error {
+	if m.wrong != nil {
+		return m.wrong
+	}
+	if !m.plain {
+		return errors.Join(m.truth(m.server.objects, m.now).atRest()...)
+	}
+	return errors.Join(append(m.truth(m.users, m.now).compare(m.server.objects), m.truth(m.server.objects, m.now).atRest()...)...)
+}

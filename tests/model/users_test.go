@@ -1,0 +1,117 @@
+package model
+
+import (
+	"maps"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// deed is a step of a user, or of one who serves kinds; false if it cannot be taken now.
+func (m *model) deed(a action) bool {
+	s := m.server
+	o := s.objects[a.uid]
+	switch a.op {
+	case opCreate:
+		_, taken := s.names[nameKey{a.kind.storage, a.namespace, a.name}]
+		if taken || m.users[a.uid] != nil || !m.reachable(a.kind.storage) {
+			return false
+		}
+		made := object{storage: a.kind.storage, namespace: a.namespace, name: a.name, uid: a.uid, refs: a.refs, held: a.held,
+			foreground: a.policy == foreground, orphan: a.policy == orphan}
+		m.plain = m.plain && !made.foreground && !made.orphan
+		s.put(made)
+		m.users[a.uid] = &made
+		m.storages[a.uid] = made.storage
+	case opDelete:
+		if o == nil || !m.reachable(o.storage) {
+			return false
+		}
+		m.plain = m.plain && (a.policy == "" || a.policy == background)
+		s.end(o, a.policy)
+		m.userDeleted(a.uid, o.held)
+	case opEdit:
+		if o == nil || !m.reachable(o.storage) {
+			return false
+		}
+		edited := *o
+		edited.refs = a.refs
+		s.put(edited)
+		m.intend(a.uid, func(o *object) { o.refs = a.refs })
+	case opRelease:
+		if o == nil || !o.held || !m.reachable(o.storage) {
+			return false
+		}
+		released := *o
+		released.held = false
+		m.intend(a.uid, func(o *object) { o.held = false })
+		if o.deleting {
+			delete(m.users, a.uid)
+		}
+		s.put(released)
+	case opHold:
+		if o == nil || o.held || o.deleting || !m.reachable(o.storage) {
+			return false
+		}
+		held := *o
+		held.held = true
+		m.intend(a.uid, func(o *object) { o.held = true })
+		s.put(held)
+	case opStrip:
+		if o == nil || !o.foreground && !o.orphan || !m.reachable(o.storage) {
+			return false
+		}
+		stripped := *o
+		stripped.foreground, stripped.orphan = false, false
+		s.put(stripped)
+	case opPurge:
+		if !s.served[a.kind] {
+			return false
+		}
+		for _, uid := range slices.Sorted(maps.Keys(s.objects)) {
+			if o := s.objects[uid]; o.storage == a.kind.storage {
+				s.remove(o)
+				delete(m.users, uid)
+			}
+		}
+		m.unserve(a.kind)
+	case opUnserve:
+		if !s.served[a.kind] {
+			return false
+		}
+		m.unserve(a.kind)
+	case opServe:
+		if s.served[a.kind] {
+			return false
+		}
+		s.setServed(a.kind, true)
+	}
+	return true
+}
+
+// reachable is true if users can write to objects of a storage.
+func (m *model) reachable(storage string) bool {
+	return slices.ContainsFunc(allKinds, func(k *kind) bool { return k.storage == storage && m.server.served[k] })
+}
+
+func (m *model) unserve(k *kind) {
+	m.server.setServed(k, false)
+	m.monitor(k).broken = true
+}
+
+func (m *model) userDeleted(uid types.UID, held bool) {
+	if !held {
+		delete(m.users, uid)
+		return
+	}
+	m.intend(uid, func(o *object) { o.deleting = true })
+}
+
+// intend notes what a user has done to an object, unless he has deleted it.
+func (m *model) intend(uid types.UID, change func(*object)) {
+	if o := m.users[uid]; o != nil {
+		changed := *o
+		change(&changed)
+		m.users[uid] = &changed
+	}
+}

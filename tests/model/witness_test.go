@@ -1,0 +1,39 @@
+package model
+
+import (
+	"slices"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/reap-dev/reap/pkg/gc/graph"
+)
+
+// witness notes what the next event of a monitor lets the graph know for good.
+func (m *model) witness(mon *monitor) {
+	e := mon.stream[0]
+	uid := e.rec.UID
+	// What is known of an owner lasts while this dependent names it.
+	for p := range m.witnessed {
+		if p[0] == uid && (e.what != shown || !refersTo(e.rec, p[1])) {
+			delete(m.witnessed, p)
+		}
+	}
+	if e.what != ended {
+		return
+	}
+	for _, other := range m.monitors {
+		for _, d := range other.store {
+			if d.UID != uid && refersTo(d, uid) {
+				p := [2]types.UID{d.UID, uid}
+				if mon.kind == mirrors && m.witnessed[p].kind != nil {
+					continue // both names of the kind have shown it; one is enough
+				}
+				m.witnessed[p] = witness{mon.kind, e.rec.Namespace, e.rec.Name}
+			}
+		}
+	}
+}
+
+func refersTo(r *graph.Record, uid types.UID) bool {
+	return slices.ContainsFunc(r.References, func(ref graph.Reference) bool { return ref.UID == uid })
+}
