@@ -32,8 +32,8 @@ Environment:
                               "server" alone goes back to none
   INSTALL_REAP_NAME           name of a second service beside the first: reap-NAME
   INSTALL_REAP_SYSTEMD_DIR    directory of the systemd unit; /etc/systemd/system
-  INSTALL_REAP_SYMLINK        skip: make no links to the binary; otherwise it is kubectl and kubectl-reap
-                              too, where there is no such command
+  INSTALL_REAP_SYMLINK        skip: make no links to the binary; otherwise it is kubectl too, where there
+                              is none, and its plugin kubectl-reap
   INSTALL_REAP_SKIP_DOWNLOAD  true: use the binary that is already in the directory
   INSTALL_REAP_SKIP_ENABLE    true: neither enable nor start the service
   INSTALL_REAP_SKIP_START     true: do not start or restart the service
@@ -387,7 +387,7 @@ is_there() (
 # The binary is what it is called.
 put_links() {
 	[ "${INSTALL_REAP_SYMLINK:-}" != skip ] || return 0
-	for name in kubectl kubectl-reap; do
+	for name in kubectl kubectl-reap kubectl_complete-reap; do
 		if is_there "$name"; then
 			continue
 		elif ln -s reap "$prefix$bin_dir/$name" 2>/dev/null; then
@@ -595,7 +595,7 @@ done
 if [ -n "$others" ]; then
 	say "kept $bin_dir/reap: another service uses it"
 else
-	for name in kubectl kubectl-reap; do
+	for name in kubectl kubectl-reap kubectl_complete-reap; do
 		link=$prefix$bin_dir/$name
 		if [ -h "$link" ] && [ "$(readlink "$link")" = reap ]; then
 			rm -f "$link"

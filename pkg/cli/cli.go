@@ -36,9 +36,12 @@ func Run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 type runServer func(context.Context, config.Server) error
 
 func run(ctx context.Context, args []string, stdout, stderr io.Writer, serve runServer) int {
-	if len(args) > 0 && filepath.Base(args[0]) == kubectlName {
+	switch filepath.Base(args[0]) {
+	case kubectlName:
 		runKubectl(args[1:])
 		return exitOK
+	case completerName:
+		args = completionRequest(args[1:])
 	}
 	app := newApp(stdout, stderr, serve)
 	err := app.RunContext(ctx, flagsFirst(app.Commands, args))

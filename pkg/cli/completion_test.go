@@ -93,6 +93,26 @@ func TestFishCompletes(t *testing.T) {
 	}
 }
 
+// TestKubectlCompletesItsPlugin does what kubectl does after `kubectl reap`.
+func TestKubectlCompletesItsPlugin(t *testing.T) {
+	for _, tc := range []struct {
+		words []string
+		want  string // among the lines
+	}{
+		{[]string{""}, "server"},
+		{[]string{"ser"}, "server"},
+		{[]string{"server", "--tls"}, "--tls-san"},
+		{[]string{"completion", ""}, "fish"},
+		{[]string{"kubectl", "vers"}, "version\tPrint the client and server version information"},
+		{[]string{"kubectl", "config", ""}, "view\tDisplay merged kubeconfig settings or a specified kubeconfig file"},
+	} {
+		got := called(t, "kubectl_complete-reap", nil, tc.words...)
+		if got.code != exitOK || !slices.Contains(strings.Split(got.stdout, "\n"), tc.want) {
+			t.Errorf("%q: %+v, want %q", tc.words, got, tc.want)
+		}
+	}
+}
+
 // completionEnv is an environment in which reap is on the path.
 func completionEnv(t *testing.T) []string {
 	t.Helper()
