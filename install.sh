@@ -32,6 +32,8 @@ Environment:
                               "server" alone goes back to none
   INSTALL_REAP_NAME           name of a second service beside the first: reap-NAME
   INSTALL_REAP_SYSTEMD_DIR    directory of the systemd unit; /etc/systemd/system
+  INSTALL_REAP_SYMLINK        skip: make no links to the binary; otherwise it is kubectl too, where there
+                              is none, and its plugin kubectl-reap
   INSTALL_REAP_SKIP_DOWNLOAD  true: use the binary that is already in the directory
   INSTALL_REAP_SKIP_ENABLE    true: neither enable nor start the service
   INSTALL_REAP_SKIP_START     true: do not start or restart the service
@@ -133,6 +135,10 @@ read_settings() {
 		*) die "$path is not an absolute path" ;;
 		esac
 	done
+	case ${INSTALL_REAP_SYMLINK:-} in
+	'' | skip) ;;
+	*) die "INSTALL_REAP_SYMLINK is \"$INSTALL_REAP_SYMLINK\"; it takes skip, or nothing" ;;
+	esac
 	skip_download=false
 	! is_true INSTALL_REAP_SKIP_DOWNLOAD || skip_download=true
 	skip_start=false
@@ -368,6 +374,30 @@ put_binary() {
 	fi
 }
 
+# is_there COMMAND: where the binary will run there is such a command, in a directory of this PATH.
+is_there() (
+	set -f
+	IFS=:
+	for directory in $PATH "$bin_dir"; do
+		[ ! -e "$prefix$directory/$1" ] || exit 0
+	done
+	exit 1
+)
+
+# The binary is what it is called.
+put_links() {
+	[ "${INSTALL_REAP_SYMLINK:-}" != skip ] || return 0
+	for name in kubectl kubectl-reap kubectl_complete-reap; do
+		if is_there "$name"; then
+			continue
+		elif ln -s reap "$prefix$bin_dir/$name" 2>/dev/null; then
+			say "linked $bin_dir/$name to it"
+		else
+			say "could not link $bin_dir/$name to $binary: use \"reap kubectl\""
+		fi
+	done
+}
+
 # Writes $work/env, the environment file: what is in it stays; REAP_ variables given now replace
 # their lines.
 prepare_environment() {
@@ -565,6 +595,12 @@ done
 if [ -n "$others" ]; then
 	say "kept $bin_dir/reap: another service uses it"
 else
+	for name in kubectl kubectl-reap kubectl_complete-reap; do
+		link=$prefix$bin_dir/$name
+		if [ -h "$link" ] && [ "$(readlink "$link")" = reap ]; then
+			rm -f "$link"
+		fi
+	done
 	rm -f "$prefix$bin_dir/reap"
 fi
 say "uninstalled $service"
@@ -669,6 +705,7 @@ main() {
 	[ ! -e "$mark" ] || changed=true
 	# From here on files change, in an order that leaves something that starts if it is cut short.
 	put_binary
+	put_links
 	case $init in
 	systemd)
 		put "$env_file" 600 <"$work/env"
@@ -697,7 +734,7 @@ main() {
 		;;
 	esac
 	say "settings: $env_file; remove with: $uninstall"
-	say "next: kubectl --kubeconfig $data_dir/admin.kubeconfig get namespaces"
+	say "next: $binary kubectl --kubeconfig $data_dir/admin.kubeconfig get namespaces"
 }
 
 main "$@"

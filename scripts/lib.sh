@@ -96,12 +96,22 @@ need_build_tools() {
 	need_go
 }
 
+# build_tags [TAG...]: the tags of every build and test, and those given, for -tags. kubectl's kustomize can
+# load Go plugins, of which there are none; with that compiled in, the linker keeps every symbol: 40 MB.
+build_tags() (
+	IFS=,
+	set -- kustomize_disable_go_plugin_support "$@"
+	printf '%s' "$*"
+)
+
 # kubernetes_ldflags SUFFIX: linker flags that make Kubernetes' packages report the version that go.mod
 # pins; without them they call themselves v0.0.0-master, which kubectl cannot parse.
 kubernetes_ldflags() {
 	kubernetes=$(awk '$1 == "k8s.io/kubernetes" && $2 ~ /^v/ { print $2; exit }' go.mod)
 	[ -n "$kubernetes" ] || die "go.mod names no version of k8s.io/kubernetes"
 	minor=${kubernetes#v*.}
-	version_pkg=k8s.io/component-base/version
-	printf '%s' "-X $version_pkg.gitVersion=$kubernetes$1 -X $version_pkg.gitMajor=1 -X $version_pkg.gitMinor=${minor%%.*} -X $version_pkg.gitTreeState=clean -X $version_pkg.gitCommit= -X $version_pkg.buildDate=1970-01-01T00:00:00Z"
+	# The second is where clients get theirs for the User-Agent.
+	for version_pkg in k8s.io/component-base/version k8s.io/client-go/pkg/version; do
+		printf '%s ' "-X $version_pkg.gitVersion=$kubernetes$1 -X $version_pkg.gitMajor=1 -X $version_pkg.gitMinor=${minor%%.*} -X $version_pkg.gitTreeState=clean -X $version_pkg.gitCommit= -X $version_pkg.buildDate=1970-01-01T00:00:00Z"
+	done
 }

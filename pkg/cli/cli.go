@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path/filepath"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -24,6 +25,7 @@ const (
 
 // Run runs the command that args, whose first element is the program's own name, ask for. It returns
 // the exit code, having printed one line to stderr for any error. Cancelling ctx asks the command to end.
+// kubectl is different: see runKubectl.
 //
 // It sets up process-wide logging, so it is called once in a process.
 func Run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
@@ -34,6 +36,13 @@ func Run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 type runServer func(context.Context, config.Server) error
 
 func run(ctx context.Context, args []string, stdout, stderr io.Writer, serve runServer) int {
+	switch filepath.Base(args[0]) {
+	case kubectlName:
+		runKubectl(args[1:])
+		return exitOK
+	case completerName:
+		args = completionRequest(args[1:])
+	}
 	app := newApp(stdout, stderr, serve)
 	err := app.RunContext(ctx, flagsFirst(app.Commands, args))
 	if err == nil {
@@ -55,7 +64,7 @@ func newApp(stdout, stderr io.Writer, serve runServer) *cli.App {
 		Description: "reap server is a whole control plane in one process: a Kubernetes API server over SQLite, " +
 			"and a garbage collector for owned objects.",
 		Version:               version(),
-		Commands:              []*cli.Command{serverCommand(stderr, serve), statusCommand(), whyCommand(), pauseCommand(), resumeCommand(), completionCommand()},
+		Commands:              []*cli.Command{serverCommand(stderr, serve), statusCommand(), whyCommand(), pauseCommand(), resumeCommand(), kubectlCommand(), completionCommand()},
 		CustomAppHelpTemplate: appHelp,
 		EnableBashCompletion:  true,
 		Writer:                stdout,

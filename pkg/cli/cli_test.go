@@ -41,6 +41,12 @@ type result struct {
 // reap runs the program with an environment of its own.
 func reap(t *testing.T, env []string, args ...string) result {
 	t.Helper()
+	return called(t, "reap", env, args...)
+}
+
+// called runs it under another name.
+func called(t *testing.T, name string, env []string, args ...string) result {
+	t.Helper()
 	program, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
@@ -52,6 +58,7 @@ func reap(t *testing.T, env []string, args ...string) result {
 	}
 	var stdout, stderr bytes.Buffer
 	cmd := exec.Command(program, args...)
+	cmd.Args[0] = name
 	// The race detector would have each of them sleep for a second at its end.
 	cmd.Env = append([]string{asProgram + "=1", "GORACE=atexit_sleep_ms=0 " + os.Getenv("GORACE"), "HOME=" + home, "REAP_CONFIG=" + empty}, env...)
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
@@ -141,7 +148,7 @@ func TestServerGetsItsOptionsAndContext(t *testing.T) {
 }
 
 func TestHelpIsReadable(t *testing.T) {
-	for _, args := range [][]string{{}, {"--help"}, {"server", "--help"}, {"help", "server"}, {"completion", "--help"}} {
+	for _, args := range [][]string{{}, {"--help"}, {"server", "--help"}, {"help", "server"}, {"help", "kubectl"}, {"completion", "--help"}} {
 		got := reap(t, nil, args...)
 		if got.code != exitOK || got.stderr != "" {
 			t.Errorf("%q: code %d, stderr %q", args, got.code, got.stderr)

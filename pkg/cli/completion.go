@@ -3,6 +3,8 @@ package cli
 import (
 	"embed"
 	"fmt"
+	"os"
+	"slices"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -52,4 +54,22 @@ func completionCommand() *cli.Command {
 			return err
 		},
 	}
+}
+
+// completerName is the name under which kubectl runs what completes the arguments of its plugin kubectl-reap.
+const completerName = "kubectl_complete-reap"
+
+// completionRequest is the command line that a shell's script would ask with, for the words after
+// `kubectl reap`, of which the last is being written.
+func completionRequest(words []string) []string {
+	if len(words) > 0 && words[0] == kubectlName {
+		words = append([]string{kubectlName, "__complete"}, words[1:]...)
+	} else {
+		if last := len(words) - 1; last >= 0 && !strings.HasPrefix(words[last], "-") {
+			words = words[:last]
+		}
+		words = append(slices.Clip(words), "--generate-bash-completion")
+	}
+	os.Args = append([]string{"reap"}, words...) // urfave looks there
+	return os.Args
 }

@@ -34,6 +34,10 @@ COMMANDS{{range .VisibleCommands}}{{if ne .Name "help"}}
 FLAGS
    --help{{"\t"}}show help, here or after a command
    --version{{"\t"}}print the version
+
+EXAMPLES
+   reap server
+   reap kubectl get namespaces
 `
 
 // commandHelp is a command's help: its flags by category, each with its usage below its name, and its

@@ -92,9 +92,9 @@ func findKubeconfig(client *config.Client) (files []string, source string, err e
 		return files, source, nil
 	}
 
-	local, err := localKubeconfig(client)
+	local, err := findLocalKubeconfig(client)
 	if err != nil {
-		return nil, "", fmt.Errorf("looking for this machine's server: %w; or say which server with --kubeconfig", err)
+		return nil, "", err
 	}
 	candidates := []string{local, homeKubeconfig()}
 	candidates = slices.DeleteFunc(candidates, func(path string) bool { return path == "" })
@@ -115,6 +115,15 @@ func localKubeconfig(client *config.Client) (string, error) {
 		return "", err
 	}
 	return config.AdminKubeconfig(dir), nil
+}
+
+// findLocalKubeconfig is localKubeconfig for those who named no server.
+func findLocalKubeconfig(client *config.Client) (string, error) {
+	path, err := localKubeconfig(client)
+	if err != nil {
+		err = fmt.Errorf("looking for this machine's server: %w; or say which server with --kubeconfig", err)
+	}
+	return path, err
 }
 
 // homeKubeconfig is where kubectl keeps its own; "" without a home directory.

@@ -104,6 +104,7 @@ func changePause(c *cli.Context, client *config.Client, change func(context.Cont
 	var s report.Status
 	var asking error
 	err = wait.PollUntilContextTimeout(c.Context, 50*time.Millisecond, confirmWithin, true, func(ctx context.Context) (bool, error) {
+		s = report.Status{} // what an answer does not mention is not set
 		asking = server.report(ctx, "status", nil, &s)
 		if asking != nil || !s.Running {
 			return true, nil

@@ -16,7 +16,7 @@ Every flag can also be given in the environment, as REAP_ and its name in capita
 
 const serverExamples = `Run on this machine, and talk to it:
   reap server --data-dir ~/reap
-  kubectl --kubeconfig ~/reap/admin.kubeconfig get namespaces
+  reap kubectl --kubeconfig ~/reap/admin.kubeconfig get namespaces
 
 Throw-away server for a test, on a free port:
   reap server --data-dir "$(mktemp -d)" --https-listen-port 0

@@ -38,6 +38,11 @@ var may = map[string][]string{
 	"pkg/gc/report":  {"pkg/gc/decide", "pkg/gc/graph", "pkg/gc/pause"},
 }
 
+// only lists what some package alone may import from outside the module, with all below it.
+var only = map[string]string{
+	"k8s.io/kubectl": "pkg/cli", // a client, and megabytes; the server is not built on it
+}
+
 // pure are the packages that plan, why and the workers share: no client, clock,
 // context or log, so that they can do no I/O and be tried by the million. They may
 // import these and nothing else from outside the module.
@@ -92,6 +97,18 @@ func TestPackagesKnowOnlyWhatTheyMay(t *testing.T) {
 		for _, name := range names {
 			if own, ok := strings.CutPrefix(name, module); ok && !slices.Contains(allowed, own) {
 				t.Errorf("%s must not import %s", pkg, own)
+			}
+		}
+	}
+}
+
+func TestOutsidePackagesStayWhereTheyBelong(t *testing.T) {
+	for pkg, names := range imports(t) {
+		for _, name := range names {
+			for outside, home := range only {
+				if (name == outside || strings.HasPrefix(name, outside+"/")) && pkg != home {
+					t.Errorf("%s must not import %s: that is for %s", pkg, name, home)
+				}
 			}
 		}
 	}

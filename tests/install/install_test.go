@@ -84,7 +84,7 @@ func TestDownload(t *testing.T) {
 			if err := os.Symlink(found, filepath.Join(path, name)); err != nil {
 				t.Fatal(err)
 			}
-			for _, tool := range strings.Fields("awk cat chmod cmp cp dirname env head id mkdir mktemp mv rm rmdir sed sha256sum tr uname") {
+			for _, tool := range strings.Fields("awk cat chmod cmp cp dirname env head id ln mkdir mktemp mv readlink rm rmdir sed sha256sum tr uname") {
 				target, err := exec.LookPath(tool)
 				if err != nil {
 					t.Skip(err)

@@ -19,7 +19,7 @@ script=$here/run.sh
 tools=${TOOLS:-system}
 
 # What install.sh and reap-uninstall.sh may use besides the shell, curl or wget, and the init system.
-commands='awk cat chmod cmp cp dirname env find getconf head id ls mkdir mktemp mv rm rmdir sed sha256sum tr uname'
+commands='awk cat chmod cmp cp dirname env find getconf head id ln ls mkdir mktemp mv readlink rm rmdir sed sha256sum tr uname'
 
 fail() {
 	printf 'FAIL %s: %s\n' "$case" "$*"
@@ -198,12 +198,37 @@ case_install() {
 	called 'systemctl daemon-reload'
 	called 'systemctl enable reap.service'
 	called 'systemctl start reap.service'
-	says 'next: kubectl --kubeconfig /var/lib/reap/admin.kubeconfig'
+	says 'next: /usr/local/bin/reap kubectl --kubeconfig /var/lib/reap/admin.kubeconfig'
 	must sh -n "$root/usr/local/bin/reap-uninstall.sh"
 	if command -v shellcheck >/dev/null; then
 		must shellcheck "$root/usr/local/bin/reap-uninstall.sh"
 	fi
 	no_litter
+}
+
+# A device without kubectl gets one; whatever is there stays, and goes with its owner only.
+case_links() {
+	need_root
+	bin=$root/usr/local/bin
+	must install INSTALL_REAP_VERSION=v1 INSTALL_REAP_SYMLINK=skip
+	[ ! -h "$bin/kubectl" ] || fail "linked in spite of INSTALL_REAP_SYMLINK"
+	must install INSTALL_REAP_VERSION=v1
+	[ "$("$bin/kubectl")" = "reap version v1" ] || fail "kubectl is not reap"
+	[ "$("$bin/kubectl-reap")" = "reap version v1" ] || fail "kubectl-reap is not reap"
+	must install INSTALL_REAP_VERSION=v1
+	says 'nothing changed'
+	says_not 'link'
+	must uninstall
+	[ -z "$(ls -A "$bin")" ] || fail "left behind: $(ls -A "$bin")"
+
+	mkdir -p "$root$t/init"
+	: >"$root$t/init/kubectl"
+	: >"$bin/kubectl-reap"
+	must install INSTALL_REAP_VERSION=v1
+	[ ! -e "$bin/kubectl" ] || fail "put before another kubectl"
+	must uninstall
+	[ "$(ls -A "$bin")" = kubectl-reap ] || fail "somebody else's file: $(ls -A "$bin")"
+	must_fail install INSTALL_REAP_SYMLINK=force
 }
 
 # The unit is what systemd takes it for, quoting included.
@@ -461,7 +486,7 @@ case_no_init() {
 	version_is v1
 	says 'start it by hand: /usr/local/bin/reap server'
 	must uninstall
-	[ -z "$(find "$root" -type f)" ] || fail "left behind: $(find "$root" -type f)"
+	[ -z "$(find "$root" ! -type d)" ] || fail "left behind: $(find "$root" ! -type d)"
 }
 
 # While an image is built, systemd is there and not running.

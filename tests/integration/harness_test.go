@@ -110,10 +110,13 @@ func (s *server) stop(t *testing.T) {
 }
 
 // reap returns the program with an environment of its own.
-func reap(env []string, args ...string) *exec.Cmd {
+func reap(env []string, args ...string) *exec.Cmd { return called("reap", env, args...) }
+
+// called returns it under another name.
+func called(name string, env []string, args ...string) *exec.Cmd {
 	// By this name another user can run it too, in whatever directory it was compiled.
 	cmd := exec.Command("/proc/self/exe", args...)
-	cmd.Args[0] = "reap"
+	cmd.Args[0] = name
 	// The race detector would have each process sleep for a second at its end. What it passes over,
 	// scripts/test says.
 	cmd.Env = append([]string{asProgram + "=1", "GORACE=atexit_sleep_ms=0 " + os.Getenv("GORACE"), "PATH=" + os.Getenv("PATH")}, env...)

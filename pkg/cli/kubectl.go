@@ -1,0 +1,94 @@
+package cli
+
+import (
+	"os"
+	"os/signal"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/pflag"
+	"github.com/urfave/cli/v2"
+	_ "k8s.io/client-go/plugin/pkg/client/auth" // kubectl's ways to log in
+	"k8s.io/client-go/tools/clientcmd"
+	componentcli "k8s.io/component-base/cli"
+	"k8s.io/component-base/logs"
+	"k8s.io/kubectl/pkg/cmd"
+	cmdutil "k8s.io/kubectl/pkg/cmd/util"
+
+	"github.com/reap-dev/reap/pkg/config"
+)
+
+// kubectlName is a command of reap, and the name under which the whole program is kubectl.
+const kubectlName = "kubectl"
+
+const kubectlDescription = `Runs the kubectl of the server's own version, with everything that follows: flags, --help, plugins, the exit code.
+
+It talks to what --kubeconfig names, else $KUBECONFIG, else the reap server on this machine, whether it runs or not ($REAP_DATA_DIR and the configuration file say where that is), else ~/.kube/config. That server writes its kubeconfig anew when something else has changed it: what 'kubectl config' sets there does not last.
+
+Called through a link by the name of kubectl, the program is kubectl and looks where kubectl looks. One by the name of kubectl-reap makes reap a plugin of any kubectl, which one by the name of kubectl_complete-reap completes: 'kubectl reap --help'.`
+
+const kubectlExamples = `reap kubectl get pods --all-namespaces
+reap kubectl apply -f - < objects.yaml
+REAP_DATA_DIR=~/reap reap kubectl get namespaces
+ln -s "$(command -v reap)" ~/.local/bin/kubectl`
+
+func kubectlCommand() *cli.Command {
+	return &cli.Command{
+		Name:               kubectlName,
+		Usage:              "run kubectl, for the server on this machine unless told otherwise",
+		UsageText:          "reap kubectl [everything that kubectl takes]",
+		Description:        kubectlDescription,
+		CustomHelpTemplate: commandHelp(kubectlExamples),
+		// Whatever follows is kubectl's, --help included.
+		SkipFlagParsing: true,
+		HideHelp:        true,
+		Action: func(c *cli.Context) error {
+			args := c.Args().Slice()
+			if err := useLocalServer(args); err != nil {
+				return err
+			}
+			runKubectl(args)
+			return nil
+		},
+	}
+}
+
+// useLocalServer puts this machine's server where kubectl looks, if nothing else says which one is meant.
+// In the environment, plugins find it too. kubectl goes on to ~/.kube/config if there is none.
+func useLocalServer(args []string) error {
+	if os.Getenv(clientcmd.RecommendedConfigPathEnvVar) != "" || namesKubeconfig(args) {
+		return nil
+	}
+	_, client := config.ClientFlags()
+	path, err := findLocalKubeconfig(client)
+	if err != nil || path == "" || missing(path) {
+		return err
+	}
+	return os.Setenv(clientcmd.RecommendedConfigPathEnvVar, path)
+}
+
+// namesKubeconfig reports whether a command line of kubectl's has the flag.
+func namesKubeconfig(args []string) bool {
+	if end := slices.Index(args, "--"); end >= 0 {
+		args = args[:end] // what follows is some other program's
+	}
+	flag := "--" + clientcmd.RecommendedConfigPathFlag
+	return slices.ContainsFunc(args, func(a string) bool { return a == flag || strings.HasPrefix(a, flag+"=") })
+}
+
+// runKubectl makes the process kubectl. It returns if kubectl succeeds; otherwise kubectl itself prints why
+// and ends the process with its exit code, as it also does from goroutines of its own.
+func runKubectl(args []string) {
+	// kubectl looks here for its arguments, and calls itself by this name to the server, which keeps it in
+	// managedFields, and in its messages.
+	os.Args = append([]string{kubectlName}, args...)
+	// cobra adds what is registered here to every command: flags of the API server's packages.
+	pflag.CommandLine = pflag.NewFlagSet(kubectlName, pflag.ExitOnError)
+	// Ctrl-C is kubectl's to handle, or ends it.
+	signal.Reset(syscall.SIGINT, syscall.SIGTERM)
+
+	// From here on as kubectl's own main has it: the first line is for what is logged before flags are parsed.
+	_, _ = logs.GlogSetter(cmd.GetLogVerbosity(os.Args)) // a wrong value is an error of the flag, soon
+	cmdutil.CheckErr(componentcli.RunNoErrOutput(cmd.NewDefaultKubectlCommand()))
+}
