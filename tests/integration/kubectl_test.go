@@ -9,8 +9,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/rand"
 )
 
-// TestKubectl does the main job with nothing but kubectl and the kubeconfig.
-func TestKubectl(t *testing.T) {
+// kubectl returns a function that runs kubectl, of the API server's own version, in a namespace.
+func (s *server) kubectl(t *testing.T, ns string) func(stdin string, args ...string) string {
+	t.Helper()
 	program := os.Getenv("TEST_KUBECTL")
 	if program == "" {
 		program = "../../bin/kubectl"
@@ -18,10 +19,8 @@ func TestKubectl(t *testing.T) {
 	if _, err := os.Stat(program); err != nil {
 		t.Fatalf("no kubectl of the API server's version (%v): run ./scripts/test, which builds it", err)
 	}
-	s := shared(t)
-	ns := "kubectl-" + rand.String(5)
 	home := t.TempDir()
-	kubectl := func(stdin string, args ...string) string {
+	return func(stdin string, args ...string) string {
 		t.Helper()
 		cmd := exec.CommandContext(t.Context(), program, append([]string{"--kubeconfig", s.Kubeconfig, "--namespace", ns}, args...)...)
 		cmd.Env = []string{"HOME=" + home}
@@ -32,6 +31,13 @@ func TestKubectl(t *testing.T) {
 		}
 		return strings.TrimSpace(string(out))
 	}
+}
+
+// TestKubectl does the main job with nothing but kubectl and the kubeconfig.
+func TestKubectl(t *testing.T) {
+	s := shared(t)
+	ns := "kubectl-" + rand.String(5)
+	kubectl := s.kubectl(t, ns)
 	kubectl("", "create", "namespace", ns)
 	kubectl("", "create", "configmap", "owner", "--from-literal=a=b")
 	kubectl("", "create", "configmap", "bystander")
