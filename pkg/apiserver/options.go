@@ -92,6 +92,7 @@ func runOptions(o Options) (*options.ServerRunOptions, error) {
 	if err := setArgs(fs, o.Args); err != nil {
 		return nil, err
 	}
+	disableAdmission(s.Admission.GenericAdmission)
 	s.SecureServing.Listener = o.Listener
 	s.SecureServing.BindPort = o.Listener.Addr().(*net.TCPAddr).Port
 	s.GenericServerRunOptions.AdvertiseAddress = advertise(o.Listener.Addr().(*net.TCPAddr).IP)
@@ -157,9 +158,6 @@ func arguments(o Options) []string {
 		"watch-cache=false",
 		// Profiling stays off what an ordinary client certificate can reach.
 		"profiling=false",
-		// Its finalizers on PVs and PVCs are taken off only by controllers that do
-		// not run here: a claim could never be deleted.
-		"disable-admission-plugins=StorageObjectInUseProtection",
 		// Watches end when a stop begins, instead of keeping it waiting.
 		"shutdown-watch-termination-grace-period=2s",
 	}

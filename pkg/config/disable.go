@@ -20,6 +20,16 @@ var parts = []struct {
 	{name: "namespace", controller: true},
 	{name: "serviceaccount", controller: true},
 	{name: "root-ca-publisher", controller: true},
+	{name: "clusterrole-aggregation", controller: true},
+	{name: "podgc", controller: true},
+	{name: "replicationcontroller", controller: true},
+	{name: "replicaset", controller: true},
+	{name: "deployment", controller: true},
+	{name: "statefulset", controller: true},
+	{name: "daemonset", controller: true},
+	{name: "job", controller: true},
+	{name: "cronjob", controller: true},
+	{name: "ttl-after-finished", controller: true},
 }
 
 func partNames() []string {

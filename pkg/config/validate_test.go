@@ -8,7 +8,11 @@ import (
 	"time"
 )
 
-const secret = "hunter2"
+const (
+	secret   = "hunter2"
+	allParts = "gc, controllers, namespace, serviceaccount, root-ca-publisher, clusterrole-aggregation, podgc, " +
+		"replicationcontroller, replicaset, deployment, statefulset, daemonset, job, cronjob, ttl-after-finished"
+)
 
 func TestBadValues(t *testing.T) {
 	for _, tc := range []struct {
@@ -41,8 +45,8 @@ func TestBadValues(t *testing.T) {
 		{"write-kubeconfig-mode", "rw", `"rw" is not a file mode: give it in octal, such as 0600 or 0640`},
 		{"write-kubeconfig-mode", "0680", `"0680" is not a file mode: give it in octal, such as 0600 or 0640`},
 		{"write-kubeconfig-mode", "4755", `04755 is not a file mode: give 0000 to 0777, such as 0600 or 0640`},
-		{"disable", "namespaces", `nothing is called "namespaces" (did you mean "namespace"?): there is gc, controllers, namespace, serviceaccount, root-ca-publisher`},
-		{"disable", "everything", `nothing is called "everything": there is gc, controllers, namespace, serviceaccount, root-ca-publisher`},
+		{"disable", "namespaces", `nothing is called "namespaces" (did you mean "namespace"?): there is ` + allParts},
+		{"disable", "everything", `nothing is called "everything": there is ` + allParts},
 		{"kube-apiserver-arg", "profiling", `"profiling" has no value: give key=value, such as profiling=false`},
 		{"kube-apiserver-arg", "=x", `"" is not the name of a flag: give key=value, such as profiling=false`},
 		{"kube-apiserver-arg", "a b=x", `"a b" is not the name of a flag: give key=value, such as profiling=false`},

@@ -1,25 +1,22 @@
-// Package controllers runs the upstream controllers without which an API server
-// is a puzzle: a namespace that is deleted never goes, a pod is refused because
-// there is no service account.
+// Package controllers runs the upstream controllers without which an API server is a
+// puzzle: a namespace that is deleted never goes, a pod is refused because there is
+// no service account, a Deployment has no pods and nothing to cascade to.
+//
+// Each acts as its own service account of kube-system, with the rights that the
+// bootstrap policy gives to it. docs/controllers.md says which controllers of
+// Kubernetes are not here, and why.
 package controllers
 
 import (
 	"context"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/sirupsen/logrus"
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/fields"
-	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
-	"k8s.io/kubernetes/pkg/controller/certificates/rootcacertpublisher"
-	"k8s.io/kubernetes/pkg/controller/namespace"
-	"k8s.io/kubernetes/pkg/controller/serviceaccount"
 )
 
 // Options says which controllers run and how they reach the API server.
@@ -32,115 +29,125 @@ type Options struct {
 	RootCA []byte
 	// Disabled is asked for each controller by name.
 	Disabled func(name string) bool
-	Log      *logrus.Entry
+	// StartTimeout bounds how long the first lists may take.
+	StartTimeout time.Duration
+	Log          *logrus.Entry
 }
 
-// workers is how many goroutines each controller gets: a namespace has few
-// neighbours on an edge device.
+// workers is how many goroutines each controller gets: an object has few neighbours
+// on an edge device, and what waits for the datastore gains nothing from more.
 const workers = 2
 
-// controller is one of them: how to make it, and the informers it shares.
+// controller is one of them.
 type controller struct {
-	name  string
-	start func(context.Context, *shared) (run func(context.Context), err error)
+	name string
+	// account is the service account of kube-system that it acts as.
+	account string
+	create  func(context.Context, parts) (run, error)
+}
+
+// run runs a controller until the context ends, and returns when its goroutines have
+// ended. It has to be called, with an ended context if need be: creating a controller
+// starts goroutines that only run ends.
+type run func(context.Context)
+
+// parts are what a controller is made of.
+type parts struct {
+	caches *caches
+	config *rest.Config
+	client kubernetes.Interface
+	rootCA []byte
 }
 
 // all lists the controllers in the order in which they start.
 var all = []controller{
-	{"namespace", startNamespace},
-	{"serviceaccount", startServiceAccount},
-	{"root-ca-publisher", startRootCAPublisher},
+	{"namespace", "namespace-controller", newNamespace},
+	{"serviceaccount", "service-account-controller", newServiceAccount},
+	{"root-ca-publisher", "root-ca-cert-publisher", newRootCAPublisher},
+	{"clusterrole-aggregation", "clusterrole-aggregation-controller", newClusterRoleAggregation},
+	{"podgc", "pod-garbage-collector", newPodGC},
+	{"replicationcontroller", "replication-controller", newReplicationController},
+	{"replicaset", "replicaset-controller", newReplicaSet},
+	{"deployment", "deployment-controller", newDeployment},
+	{"statefulset", "statefulset-controller", newStatefulSet},
+	{"daemonset", "daemon-set-controller", newDaemonSet},
+	{"job", "job-controller", newJob},
+	{"cronjob", "cronjob-controller", newCronJob},
+	{"ttl-after-finished", "ttl-after-finished-controller", newTTLAfterFinished},
 }
 
-// shared is what controllers have in common.
-type shared struct {
-	Options
-	informers informers.SharedInformerFactory
-	// rootCAs shows nothing but the ConfigMaps that the root CA publisher writes:
-	// an informer of all ConfigMaps would keep every one of them in memory.
-	rootCAs informers.SharedInformerFactory
+// Names returns what Options.Disabled is asked for.
+func Names() []string {
+	names := make([]string, 0, len(all))
+	for _, c := range all {
+		names = append(names, c.name)
+	}
+	return names
 }
 
 // Run runs the controllers until ctx ends and returns when their goroutines have
-// ended. A controller that cannot start is an error that names it, and none runs
-// then.
-func Run(ctx context.Context, o Options) error {
+// ended. It calls running when each of them has what it needs to work. A controller
+// that cannot start is an error that names it, and none runs then.
+func Run(ctx context.Context, o Options, running func()) error {
+	ctx, cancel := context.WithCancel(klog.NewContext(ctx, klog.Background()))
+	defer cancel()
 	client, err := kubernetes.NewForConfig(o.InformerConfig)
 	if err != nil {
 		return fmt.Errorf("starting controllers: %w", err)
 	}
-	s := &shared{
-		Options:   o,
-		informers: informers.NewSharedInformerFactory(client, 0),
-		rootCAs: informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithTweakListOptions(func(l *metav1.ListOptions) {
-			l.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, rootcacertpublisher.RootCACertConfigMapName).String()
-		})),
+	caches := newCaches(client)
+	created, err := create(ctx, o, caches)
+	if err != nil {
+		cancel()
 	}
-	ctx, cancel := context.WithCancel(klog.NewContext(ctx, klog.Background()))
-	var running sync.WaitGroup
-	defer running.Wait()
-	defer s.informers.Shutdown()
-	defer s.rootCAs.Shutdown()
-	defer cancel()
+	var joined sync.WaitGroup
+	names := make([]string, 0, len(created))
+	for _, c := range created {
+		names = append(names, c.name)
+		joined.Go(func() { c.run(ctx) })
+	}
+	if err == nil {
+		err = caches.start(ctx, o.StartTimeout)
+	}
+	if err == nil && ctx.Err() == nil {
+		o.Log.WithField("controllers", names).Info("controllers are running")
+		running()
+		<-ctx.Done()
+	}
+	cancel()
+	joined.Wait()
+	caches.factory.Shutdown()
+	return err
+}
 
-	var names []string
-	var runs []func(context.Context)
+// named is a controller that has been created.
+type named struct {
+	name string
+	run  run
+}
+
+// create creates the controllers that are not disabled. With an error it returns those
+// that came before.
+func create(ctx context.Context, o Options, caches *caches) (created []named, err error) {
 	for _, c := range all {
 		if o.Disabled(c.name) {
 			continue
 		}
-		run, err := c.start(ctx, s)
-		if err != nil {
-			return fmt.Errorf("starting the %s controller: %w", c.name, err)
+		caches.asking = c.name
+		p := parts{caches: caches, config: o.ConfigFor(c.account), rootCA: o.RootCA}
+		if p.client, err = kubernetes.NewForConfig(p.config); err != nil {
+			return created, fmt.Errorf("starting the %s controller: %w", c.name, err)
 		}
-		names, runs = append(names, c.name), append(runs, run)
+		run, err := c.create(ctx, p)
+		if err != nil {
+			return created, fmt.Errorf("starting the %s controller: %w", c.name, err)
+		}
+		created = append(created, named{c.name, run})
 	}
-	s.informers.Start(ctx.Done())
-	s.rootCAs.Start(ctx.Done())
-	for _, run := range runs {
-		running.Go(func() { run(ctx) })
-	}
-	o.Log.WithField("controllers", names).Info("controllers are running")
-	<-ctx.Done()
-	return nil
+	return created, nil
 }
 
-func startNamespace(ctx context.Context, s *shared) (func(context.Context), error) {
-	config := rest.CopyConfig(s.ConfigFor("namespace-controller"))
-	client, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		return nil, err
-	}
-	objects, err := metadata.NewForConfig(config)
-	if err != nil {
-		return nil, err
-	}
-	c := namespace.NewNamespaceController(ctx, client, objects, client.Discovery().ServerPreferredNamespacedResources,
-		s.informers.Core().V1().Namespaces(), 0, corev1.FinalizerKubernetes)
-	return func(ctx context.Context) { c.Run(ctx, workers) }, nil
-}
-
-func startServiceAccount(ctx context.Context, s *shared) (func(context.Context), error) {
-	client, err := kubernetes.NewForConfig(s.ConfigFor("service-account-controller"))
-	if err != nil {
-		return nil, err
-	}
-	c, err := serviceaccount.NewServiceAccountsController(klog.FromContext(ctx), s.informers.Core().V1().ServiceAccounts(),
-		s.informers.Core().V1().Namespaces(), client, serviceaccount.DefaultServiceAccountsControllerOptions())
-	if err != nil {
-		return nil, err
-	}
-	return func(ctx context.Context) { c.Run(ctx, workers) }, nil
-}
-
-func startRootCAPublisher(_ context.Context, s *shared) (func(context.Context), error) {
-	client, err := kubernetes.NewForConfig(s.ConfigFor("root-ca-cert-publisher"))
-	if err != nil {
-		return nil, err
-	}
-	p, err := rootcacertpublisher.NewPublisher(s.rootCAs.Core().V1().ConfigMaps(), s.informers.Core().V1().Namespaces(), client, s.RootCA)
-	if err != nil {
-		return nil, err
-	}
-	return func(ctx context.Context) { p.Run(ctx, workers) }, nil
+// withWorkers makes a run of a controller's own.
+func withWorkers(own func(ctx context.Context, workers int)) run {
+	return func(ctx context.Context) { own(ctx, workers) }
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
+	"time"
 
 	"github.com/sirupsen/logrus"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -16,6 +18,9 @@ import (
 	"github.com/reap-dev/reap/pkg/gc/report"
 )
 
+// controllersTimeout bounds how long a start waits for the controllers' first lists.
+const controllersTimeout = time.Minute
+
 // workload is what this server does as a client of its own API server: the
 // controllers and the collector. Of several servers on one datastore only the
 // leader does it.
@@ -23,7 +28,7 @@ type workload struct {
 	cfg    config.Server
 	api    *apiserver.Server
 	rootCA []byte
-	// running is closed once the collector runs, or this server waits to lead.
+	// running is closed once controllers and collector run, or this server waits to lead.
 	running   chan struct{}
 	once      sync.Once
 	readiness *readiness
@@ -60,6 +65,17 @@ func (w *workload) lead(ctx context.Context, fence func(*rest.Config) *rest.Conf
 	var parts sync.WaitGroup
 	var once sync.Once
 	var first error
+	// runs returns what a part calls, once or more often, when it does its work; this
+	// server is running when all of them do.
+	var left atomic.Int32
+	runs := func() func() {
+		left.Add(1)
+		return sync.OnceFunc(func() {
+			if left.Add(-1) == 0 {
+				w.isRunning()
+			}
+		})
+	}
 	part := func(name string, run func(context.Context) error) {
 		parts.Go(func() {
 			if err := run(ctx); err != nil {
@@ -68,14 +84,16 @@ func (w *workload) lead(ctx context.Context, fence func(*rest.Config) *rest.Conf
 			}
 		})
 	}
+	controllersRun, collectorRuns := runs(), runs()
 	part("a controller", func(ctx context.Context) error {
 		return controllers.Run(ctx, controllers.Options{
 			ConfigFor:      func(sa string) *rest.Config { return fence(w.api.ServiceAccountConfig(sa)) },
 			InformerConfig: w.api.ControllerManagerConfig(),
 			RootCA:         w.rootCA,
 			Disabled:       w.cfg.Disabled,
+			StartTimeout:   controllersTimeout,
 			Log:            logrus.WithField("component", "controllers"),
-		})
+		}, controllersRun)
 	})
 	if w.collects() {
 		part("the collector", func(ctx context.Context) error {
@@ -89,10 +107,10 @@ func (w *workload) lead(ctx context.Context, fence func(*rest.Config) *rest.Conf
 				Check:            w.cfg.GC.Check,
 				NoCycleDetection: !w.cfg.GC.CycleDetection,
 				Log:              logrus.WithField("component", "gc"),
-			})
+			}, collectorRuns)
 		})
 	} else {
-		w.isRunning()
+		collectorRuns()
 	}
 	parts.Wait()
 	return first
@@ -100,7 +118,7 @@ func (w *workload) lead(ctx context.Context, fence func(*rest.Config) *rest.Conf
 
 // collect runs the collector, and another one when the store has gone back: what
 // the first had proved may not hold any more.
-func (w *workload) collect(ctx context.Context, o gc.Options) error {
+func (w *workload) collect(ctx context.Context, o gc.Options, running func()) error {
 	for {
 		c, err := gc.New(o)
 		if err != nil {
@@ -108,7 +126,7 @@ func (w *workload) collect(ctx context.Context, o gc.Options) error {
 		}
 		w.readiness.collector.Store(c)
 		w.reports.Ask(c)
-		err = c.Run(ctx, w.isRunning)
+		err = c.Run(ctx, running)
 		w.reports.Absent("the collector has ended")
 		w.readiness.collector.Store(nil)
 		if !errors.Is(err, gc.ErrStoreWentBack) {

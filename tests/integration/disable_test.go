@@ -2,9 +2,13 @@ package integration
 
 import (
 	"bytes"
+	"path/filepath"
+	"regexp"
 	"slices"
+	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -45,4 +49,73 @@ func TestDisabledCollectorLeavesAllUntilItRunsAgain(t *testing.T) {
 	if bytes.Contains(s.logFrom(int64(from)), []byte("no collector runs")) {
 		t.Error("the log says that no collector runs, and one does")
 	}
+}
+
+// TestDisabledController leaves its objects alone; the others do their work, and so does it when the server
+// runs with it again. The log says which run.
+func TestDisabledController(t *testing.T) {
+	s := newServer(t.TempDir())
+	enabled := slices.Clone(s.args)
+	s.args = append(s.args, "--disable=deployment,gc")
+	s.start(t)
+	log := string(s.logFrom(0))
+	if !regexp.MustCompile(`controllers="?\[[^]]*\breplicaset\b`).MatchString(log) || regexp.MustCompile(`controllers="?\[[^]]*\bdeployment\b`).MatchString(log) {
+		t.Error("the log does not name the controllers that run")
+	}
+	if running := strings.Index(log, "controllers are running"); running < 0 || running > strings.Index(log, "reap is ready") {
+		t.Error("the server is ready before its controllers run")
+	}
+	ns := s.namespace(t, "disabled")
+	d := s.from(t, deployments, ns, documented[1].manifest)
+	// Made later; by the time that it has pods, a Deployment would have a ReplicaSet.
+	rs := s.from(t, replicaSets, ns, repset)
+	s.awaitOwned(t, 2, pods, ns, rs)
+	s.awaitCount(t, 1, replicaSets, ns)
+	s.stop(t)
+	s.restart(t, enabled...)
+	s.awaitCount(t, 2, replicaSets, ns)
+	s.awaitCount(t, 2+3, pods, ns)
+	s.deleteAs(t, deployments, d, foreground)
+	s.awaitGone(t, deployments, d)
+	s.awaitCount(t, 2, pods, ns)
+}
+
+// TestDisabledControllers has none: nobody fills a namespace, or ends it.
+func TestDisabledControllers(t *testing.T) {
+	s := newServer(t.TempDir())
+	enabled := slices.Clone(s.args)
+	s.args = append(s.args, "--disable=controllers")
+	s.start(t)
+	ns, err := s.kube.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "test"}}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := s.from(t, deployments, ns.Name, documented[1].manifest)
+	if err := s.kube.CoreV1().Namespaces().Delete(t.Context(), ns.Name, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	// The collector is none of them.
+	s.awaitGone(t, roles, s.create(t, roles, "default", "dependent", nobody(clusterRoles)))
+	if sas := s.count(t, accounts, metav1.NamespaceAll); sas != 0 {
+		t.Errorf("%d service accounts were made", sas)
+	}
+	s.awaitCount(t, 0, replicaSets, ns.Name)
+	s.mustExist(t, deployments, o)
+	s.stop(t)
+	s.restart(t, enabled...)
+	s.awaitNamespaceGone(t, ns.Name)
+}
+
+// TestControllerWhoseAPIIsOff ends the start, with its name and what to do about it.
+func TestControllerWhoseAPIIsOff(t *testing.T) {
+	args := []string{"--kube-apiserver-arg", "runtime-config=batch/v1=false"}
+	r := run(t, append([]string{"server", "--config=", "--data-dir", filepath.Join(t.TempDir(), "data"), "--https-listen-port", "0"}, args...)...)
+	lines := strings.Split(strings.TrimSpace(r.stderr), "\n")
+	last := lines[len(lines)-1]
+	if r.code != 1 || !strings.HasPrefix(last, "reap: ") || !strings.Contains(last, "cronjob") || !strings.Contains(last, "--disable=job,cronjob,ttl-after-finished") {
+		t.Errorf("exit code %d, last line %q", r.code, last)
+	}
+	s := newServer(t.TempDir(), append(args, "--disable=job,cronjob,ttl-after-finished")...)
+	s.start(t)
+	s.mustWork(t)
 }

@@ -284,8 +284,14 @@ func watchLog(t *testing.T, s *server) {
 // await waits until cond holds and fails the test if it never does. cond returns what it saw instead.
 func await(t *testing.T, what string, cond func(context.Context) (ok bool, saw any)) {
 	t.Helper()
+	awaitWithin(t, patience, what, cond)
+}
+
+// awaitWithin is await for what takes its time.
+func awaitWithin(t *testing.T, within time.Duration, what string, cond func(context.Context) (ok bool, saw any)) {
+	t.Helper()
 	var last any
-	err := wait.PollUntilContextTimeout(t.Context(), poll, patience, true, func(ctx context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(t.Context(), poll, within, true, func(ctx context.Context) (bool, error) {
 		ok, saw := cond(ctx)
 		if ctx.Err() == nil {
 			last = saw

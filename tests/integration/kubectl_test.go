@@ -64,15 +64,21 @@ func (k kubectl) run(stdin string, args ...string) string {
 	return strings.TrimSpace(got.stdout)
 }
 
+// kubectlIn returns a function that runs kubectl in a namespace.
+func (s *server) kubectlIn(t *testing.T, ns string) func(stdin string, args ...string) string {
+	t.Helper()
+	k := s.kubectl(t)
+	return func(stdin string, args ...string) string {
+		t.Helper()
+		return k.run(stdin, append([]string{"--namespace", ns}, args...)...)
+	}
+}
+
 // TestKubectl does the main job with nothing but kubectl.
 func TestKubectl(t *testing.T) {
 	s := shared(t)
 	ns := "kubectl-" + rand.String(5)
-	k := s.kubectl(t)
-	kubectl := func(stdin string, args ...string) string {
-		t.Helper()
-		return k.run(stdin, append([]string{"--namespace", ns}, args...)...)
-	}
+	kubectl := s.kubectlIn(t, ns)
 	kubectl("", "create", "namespace", ns)
 	kubectl("", "create", "configmap", "owner", "--from-literal=a=b")
 	kubectl("", "create", "configmap", "bystander")

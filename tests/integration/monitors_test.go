@@ -344,8 +344,8 @@ func get(t *testing.T, c *http.Client, url string) (int, string) {
 	return resp.StatusCode, string(body)
 }
 
-// documented is a row of docs/metrics.md: the name, its type and its labels.
-var documented = regexp.MustCompile("(?m)^\\| `((?:reap_gc|garbagecollector_controller)_[a-z_]+)` \\| ([a-z]+) \\| ([^|]*)\\|")
+// documentedSeries is a row of docs/metrics.md: the name, its type and its labels.
+var documentedSeries = regexp.MustCompile("(?m)^\\| `((?:reap_gc|garbagecollector_controller)_[a-z_]+)` \\| ([a-z]+) \\| ([^|]*)\\|")
 
 // seriesMustBeDocumented compares /metrics with docs/metrics.md, both ways.
 func (s *server) seriesMustBeDocumented(t *testing.T) {
@@ -355,7 +355,7 @@ func (s *server) seriesMustBeDocumented(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := map[string]string{}
-	for _, row := range documented.FindAllStringSubmatch(string(doc), -1) {
+	for _, row := range documentedSeries.FindAllStringSubmatch(string(doc), -1) {
 		labels := strings.FieldsFunc(row[3], func(r rune) bool { return strings.ContainsRune("`, ", r) })
 		slices.Sort(labels)
 		want[row[1]] = fmt.Sprint(row[2], labels)

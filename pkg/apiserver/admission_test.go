@@ -1,0 +1,78 @@
+package apiserver
+
+import (
+	"net"
+	"os"
+	"regexp"
+	"slices"
+	"testing"
+
+	kubeoptions "k8s.io/kubernetes/pkg/kubeapiserver/options"
+)
+
+// TestEveryDefaultAdmissionPluginIsDecidedAbout is what a new version of Kubernetes with a new plugin
+// fails: does it rely on a controller?
+func TestEveryDefaultAdmissionPluginIsDecidedAbout(t *testing.T) {
+	raw, err := os.ReadFile("../../docs/controllers.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	decisions := map[string]string{}
+	for _, row := range regexp.MustCompile(`(?m)^\| ([A-Za-z]+) \| (on|off) \|`).FindAllSubmatch(raw, -1) {
+		decisions[string(row[1])] = string(row[2])
+	}
+	off := kubeoptions.DefaultOffAdmissionPlugins()
+	var want []string
+	for _, name := range kubeoptions.AllOrderedPlugins {
+		if off.Has(name) {
+			continue
+		}
+		want = append(want, name)
+		decision := "on"
+		if slices.Contains(withoutController, name) {
+			decision = "off"
+		}
+		if decisions[name] != decision {
+			t.Errorf("%s is %s and docs/controllers.md says %q", name, decision, decisions[name])
+		}
+	}
+	for name := range decisions {
+		if !slices.Contains(want, name) {
+			t.Errorf("docs/controllers.md decides about %s, which is no plugin that is on by default", name)
+		}
+	}
+	for _, name := range withoutController {
+		if !slices.Contains(want, name) {
+			t.Errorf("%s is turned off and is no plugin that is on by default", name)
+		}
+	}
+}
+
+func TestUserDecidesAboutAdmissionPlugins(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = listener.Close() }) // nothing was sent
+	for _, tc := range []struct {
+		args     []string
+		off, not string
+	}{
+		{nil, "ResourceQuota", "LimitRanger"},
+		{[]string{"disable-admission-plugins=LimitRanger"}, "ResourceQuota", "Priority"},
+		{[]string{"disable-admission-plugins=LimitRanger"}, "LimitRanger", "Priority"},
+		{[]string{"enable-admission-plugins=AlwaysPullImages,ResourceQuota"}, "TaintNodesByCondition", "ResourceQuota"},
+	} {
+		s, err := runOptions(Options{Listener: listener, Args: tc.args})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := s.Admission.GenericAdmission.DisablePlugins
+		if !slices.Contains(got, tc.off) || slices.Contains(got, tc.not) {
+			t.Errorf("with %q, these are off: %q", tc.args, got)
+		}
+		for _, err := range s.Admission.Validate() {
+			t.Errorf("with %q: %v", tc.args, err)
+		}
+	}
+}

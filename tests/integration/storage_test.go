@@ -1,0 +1,105 @@
+package integration
+
+import (
+	"fmt"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// TestNothingWaitsForAControllerThatIsNotHere: volumes, claims and Services are deleted at once, by each
+// policy and without one.
+func TestNothingWaitsForAControllerThatIsNotHere(t *testing.T) {
+	s := shared(t)
+	for _, tc := range []struct {
+		k        kind
+		manifest string
+	}{
+		{claims, `
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata: {name: test}
+spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}
+`},
+		{volumes, `
+apiVersion: v1
+kind: PersistentVolume
+metadata: {name: test}
+spec: {accessModes: [ReadWriteOnce], capacity: {storage: 1Gi}, hostPath: {path: /none}}
+`},
+		{services, `
+apiVersion: v1
+kind: Service
+metadata: {name: test}
+spec: {type: LoadBalancer, selector: {app: test}, ports: [{port: 80}]}
+`},
+	} {
+		t.Run(tc.k.kind, func(t *testing.T) {
+			ns := ""
+			if tc.k != volumes {
+				ns = s.namespace(t, "nothing-waits")
+			}
+			for _, policy := range []*metav1.DeletionPropagation{&foreground, &background, &orphan, nil} {
+				o := s.from(t, tc.k, ns, tc.manifest)
+				if f := o.GetFinalizers(); len(f) != 0 {
+					t.Errorf("made with the finalizers %q", f)
+				}
+				s.deleteWith(t, tc.k, o, metav1.DeleteOptions{PropagationPolicy: policy})
+				s.awaitGone(t, tc.k, o)
+			}
+		})
+	}
+}
+
+// TestQuotaRefusesNothing: nobody counts what it covers.
+func TestQuotaRefusesNothing(t *testing.T) {
+	s := shared(t)
+	ns := s.namespace(t, "quota")
+	s.from(t, quotas, ns, `
+apiVersion: v1
+kind: ResourceQuota
+metadata: {name: test}
+spec: {hard: {pods: "1", count/configmaps: "1"}}
+`)
+	s.createMany(t, 2, configMaps, ns, "test")
+	o := s.from(t, replicaSets, ns, repset)
+	s.awaitOwned(t, 2, pods, ns, o)
+	s.deleteAs(t, replicaSets, o, background)
+	s.awaitCount(t, 0, pods, ns)
+}
+
+const stateful = `
+apiVersion: apps/v1
+kind: StatefulSet
+metadata: {name: owner}
+spec:
+  replicas: 2
+  serviceName: none
+  podManagementPolicy: Parallel
+  persistentVolumeClaimRetentionPolicy: {whenDeleted: %s}
+  selector: {matchLabels: {app: test}}
+  volumeClaimTemplates:
+  - metadata: {name: data}
+    spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}
+  template:` + podTemplate
+
+// TestClaimsOfAStatefulSet stay when it goes, or go with it, as it says.
+func TestClaimsOfAStatefulSet(t *testing.T) {
+	s := shared(t)
+	for _, policy := range []metav1.DeletionPropagation{foreground, background} {
+		for says, left := range map[string]int{"Retain": 2, "Delete": 0} {
+			t.Run(says+"/"+string(policy), func(t *testing.T) {
+				ns := s.namespace(t, "claims")
+				o := s.from(t, statefulSets, ns, fmt.Sprintf(stateful, says))
+				s.awaitOwned(t, 2, pods, ns, o)
+				s.awaitCount(t, 2, claims, ns)
+				s.deleteAs(t, statefulSets, o, policy)
+				s.awaitGone(t, statefulSets, o)
+				s.awaitCount(t, 0, pods, ns)
+				s.awaitCount(t, left, claims, ns)
+				s.barrier(t, configMaps, ns)
+				s.awaitCount(t, left, claims, ns)
+			})
+		}
+	}
+}
