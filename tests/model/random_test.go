@@ -17,7 +17,7 @@ import (
 )
 
 var (
-	searchTime = flag.Duration("model.time", 20*time.Second/slowness, "how long to search random worlds; -short takes a tenth")
+	searchTime = flag.Duration("model.time", 15*time.Second/slowness, "how long to search random worlds; -short takes a tenth")
 	searchSeed = flag.Uint64("model.seed", 0, "try only the random world of this seed")
 )
 
