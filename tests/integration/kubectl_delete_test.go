@@ -14,10 +14,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 )
-
-var replicaSets = kind{schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "replicasets"}, "ReplicaSet"}
 
 // family is a ReplicaSet with two dependents, of which one stays, deleted, until it is released.
 type family struct{ set, free, held *unstructured.Unstructured }
