@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -167,7 +168,12 @@ func build(ctx context.Context, o Options) (*aggregatorapiserver.APIAggregator, 
 		return nil, fmt.Errorf("assembling the API server: %w", err)
 	}
 	for path, h := range o.Handlers {
-		chain.GenericAPIServer.Handler.NonGoRestfulMux.HandlePrefix(path, h)
+		mux := chain.GenericAPIServer.Handler.NonGoRestfulMux
+		if strings.HasSuffix(path, "/") {
+			mux.HandlePrefix(path, h)
+		} else {
+			mux.Handle(path, h)
+		}
 	}
 	for _, n := range o.Notes {
 		if err := chain.GenericAPIServer.AddReadyzChecks(n.check()); err != nil {

@@ -27,8 +27,8 @@ type Options struct {
 	Shared bool
 	// ServiceClusterIPRange is where Services get their addresses from.
 	ServiceClusterIPRange string
-	// Handlers are served under paths of their own and what is below them, to whoever
-	// RBAC allows it as non-resource URLs.
+	// Handlers are served under paths of their own, and what is below them if they end
+	// with a slash, to whoever RBAC allows it as non-resource URLs.
 	Handlers map[string]http.Handler
 	// Notes are shown by /readyz.
 	Notes []Note

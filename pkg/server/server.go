@@ -106,7 +106,7 @@ func (s *server) run(ctx context.Context) (err error) {
 		EtcdKeyFile:           store.KeyFile,
 		Shared:                s.cfg.SharedDatastore(),
 		ServiceClusterIPRange: serviceRange,
-		Handlers:              map[string]http.Handler{report.Root: &s.reports},
+		Handlers:              s.handlers(),
 		Notes:                 []apiserver.Note{s.readiness.note()},
 		Args:                  s.cfg.KubeAPIServerArgs,
 	})
@@ -121,6 +121,15 @@ func (s *server) run(ctx context.Context) (err error) {
 		}
 	}()
 	return s.serve(ctx, dir, api, access)
+}
+
+// handlers are what is served beside the API.
+func (s *server) handlers() map[string]http.Handler {
+	all := map[string]http.Handler{report.Root: &s.reports}
+	for _, path := range report.GraphPaths {
+		all[path] = &s.reports
+	}
+	return all
 }
 
 // serve runs what needs the API server, says that all is ready, and waits for the

@@ -15,18 +15,28 @@ import (
 // Root is the path below which reports are served.
 const Root = "/reap/v1/"
 
+// GraphPaths are where kube-controller-manager serves its collector's graph, under the
+// collector's present name and its old one.
+var GraphPaths = []string{
+	"/debug/controllers/garbage-collector-controller/graph",
+	"/debug/controllers/garbagecollector/graph",
+}
+
 // Collector is whom a Handler asks.
 type Collector interface {
 	Status() Status
 	// Why explains an object; an error says why there is nothing to say about it.
 	Why(graph.Key) (Why, error)
+	Graph() *graph.Graph
 }
 
-// Handler serves reports as JSON:
+// Handler serves reports, as JSON but for the last:
 //
 //	GET /reap/v1/status
 //	GET /reap/v1/why?group=apps&resource=deployments&uid=…
+//	GET /debug/controllers/garbage-collector-controller/graph?uid=…&uid=…
 //
+// The last is the graph in DOT: what is connected with the UIDs, or all of it.
 // Whoever serves it checks who may ask. It may be used concurrently.
 type Handler struct {
 	mu     sync.Mutex
@@ -76,6 +86,12 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		why(w, r, c)
+	case GraphPaths[0], GraphPaths[1]:
+		if c == nil {
+			answer(w, http.StatusServiceUnavailable, Problem{absent})
+			return
+		}
+		picture(w, r, c)
 	default:
 		answer(w, http.StatusNotFound, Problem{fmt.Sprintf("there is no report %s; there are %sstatus and %swhy", r.URL.Path, Root, Root)})
 	}
@@ -94,6 +110,15 @@ func why(w http.ResponseWriter, r *http.Request, c Collector) {
 		return
 	}
 	answer(w, http.StatusOK, said)
+}
+
+func picture(w http.ResponseWriter, r *http.Request, c Collector) {
+	var uids []types.UID
+	for _, uid := range r.URL.Query()["uid"] {
+		uids = append(uids, types.UID(uid))
+	}
+	w.Header().Set("Content-Type", "text/vnd.graphviz")
+	_ = DOT(w, c.Graph().Around(uids...)) // whoever asked has gone
 }
 
 func answer(w http.ResponseWriter, code int, body any) {

@@ -132,7 +132,8 @@ func TestEveryReasonHasASentence(t *testing.T) {
 // fake is a collector that knows one object.
 type fake struct{}
 
-func (fake) Status() Status { return Status{Running: true, Workers: 7} }
+func (fake) Status() Status      { return Status{Running: true, Workers: 7} }
+func (fake) Graph() *graph.Graph { return world() }
 func (fake) Why(k graph.Key) (Why, error) {
 	if k.Resource != (schema.GroupResource{Group: "apps", Resource: "deployments"}) || k.UID != "u" {
 		return Why{}, errors.New("not seen")
@@ -189,5 +190,45 @@ func TestLongListsAreCutShort(t *testing.T) {
 	var out bytes.Buffer
 	if err := (Status{Running: true, Now: now, Waiting: list, WaitingCount: n}).Print(&out); err != nil || !strings.Contains(out.String(), "and 102 more") {
 		t.Errorf("%v\n%s", err, &out)
+	}
+}
+
+// TestDOT is read by Graphviz itself where it is installed, in tests/integration.
+func TestDOT(t *testing.T) {
+	g := world()
+	g.Upsert(configMaps, &graph.Record{Namespace: "ns", Name: "odd", UID: "odd", References: []graph.Reference{
+		{APIVersion: "v1", Kind: `a"b\\`, Name: "two\nlines", UID: `"quoted\\`},
+	}})
+	var out bytes.Buffer
+	if err := DOT(&out, g.Around("many", "odd")); err != nil {
+		t.Fatal(err)
+	}
+	golden := filepath.Join("testdata", "graph.golden")
+	if *update {
+		if err := os.WriteFile(golden, out.Bytes(), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(golden)
+	if err != nil || !bytes.Equal(out.Bytes(), want) {
+		t.Errorf("%v: got\n%s\nwant\n%s", err, &out, want)
+	}
+}
+
+func TestGraphIsServed(t *testing.T) {
+	h := &Handler{}
+	for _, path := range GraphPaths {
+		h.Absent("it sleeps")
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, httptest.NewRequest("GET", path, nil))
+		if w.Code != 503 {
+			t.Errorf("%s without a collector: %d", path, w.Code)
+		}
+		h.Ask(fake{})
+		w = httptest.NewRecorder()
+		h.ServeHTTP(w, httptest.NewRequest("GET", path+"?uid=alive&uid=orphaning", nil))
+		if w.Code != 200 || w.Header().Get("Content-Type") != "text/vnd.graphviz" || !strings.Contains(w.Body.String(), `"many" -> "alive"`) {
+			t.Errorf("%s: %d %s", path, w.Code, w.Body)
+		}
 	}
 }
