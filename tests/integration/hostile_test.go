@@ -334,8 +334,8 @@ func (h *hostile) delete(ctx context.Context, m *exposed, p metav1.DeletionPropa
 	err := h.s.dyn.Resource(m.k.gvr).Namespace(m.ns).Delete(ctx, m.name, metav1.DeleteOptions{
 		PropagationPolicy: &p, Preconditions: &metav1.Preconditions{UID: &m.uid},
 	})
-	if apierrors.IsNotFound(err) {
-		return nil
+	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+		return nil // it has gone, under the API server's hands in the second case
 	}
 	m.policies = append(m.policies, p)
 	return err
