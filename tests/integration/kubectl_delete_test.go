@@ -154,12 +154,13 @@ func TestKubectlProxy(t *testing.T) {
 		s.ends(t, f, policy)
 	}
 
-	if err := cmd.Process.Signal(syscall.SIGINT); err != nil {
+	// Not SIGINT, which a shell lets its background jobs ignore, and with them these tests.
+	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
 	_ = cmd.Wait() // the state says all of it
-	if state := cmd.ProcessState.Sys().(syscall.WaitStatus); !state.Signaled() || state.Signal() != syscall.SIGINT {
-		t.Errorf("after SIGINT the proxy ended with: %s", cmd.ProcessState)
+	if state := cmd.ProcessState.Sys().(syscall.WaitStatus); !state.Signaled() || state.Signal() != syscall.SIGTERM {
+		t.Errorf("after SIGTERM the proxy ended with: %s", cmd.ProcessState)
 	}
 }
 
