@@ -3,7 +3,8 @@
 // detector where the tests have it.
 //
 // Most tests share one server and keep to namespaces of their own. They run one after the other: some
-// compare everything that exists before and after, and a server has the machine's cores to itself.
+// compare everything that exists before and after, and a server has the machine's cores to itself. Those
+// that mostly wait, on servers of their own, run side by side after all others.
 package integration
 
 import (

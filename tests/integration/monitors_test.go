@@ -126,6 +126,7 @@ const refusedList = "cannot list or watch a resource"
 // TestTwentyDefinitionsLeaveNoMoreThanOne makes a custom resource again and again. Its monitor is there at
 // once: the dependents are made as soon as the API server serves them.
 func TestTwentyDefinitionsLeaveNoMoreThanOne(t *testing.T) {
+	t.Parallel() // it mostly waits
 	rounds := 20
 	if testing.Short() {
 		rounds = 3
