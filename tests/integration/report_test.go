@@ -295,3 +295,34 @@ func TestPauseWithoutACollector(t *testing.T) {
 		t.Errorf("the next collector: %+v", st)
 	}
 }
+
+// TestGraphIsDrawn asks as the Kubernetes documentation of the collector's debugging has it, and lets
+// Graphviz draw the answer.
+func TestGraphIsDrawn(t *testing.T) {
+	dot, err := exec.LookPath("dot")
+	if err != nil {
+		t.Skip("no Graphviz")
+	}
+	s := shared(t)
+	ns := s.namespace(t, "drawn")
+	o := s.create(t, configMaps, ns, "owner")
+	d := s.create(t, configMaps, ns, "dependent", owner(o))
+	s.create(t, configMaps, ns, "bystander")
+	s.barrier(t, configMaps, ns)
+	k := s.kubectl(t)
+	for _, path := range report.GraphPaths {
+		graph := k.run("", "get", "--raw", path+"?uid="+string(o.GetUID()))
+		svg := finish(t, exec.CommandContext(t.Context(), dot, "-Tsvg"), graph)
+		if svg.code != 0 || svg.stderr != "" {
+			t.Fatalf("Graphviz: code %d, %s\n%s", svg.code, svg.stderr, graph)
+		}
+		for name, there := range map[string]bool{"ConfigMap/owner": true, "ConfigMap/dependent": true, string(d.GetUID()): true, "bystander": false} {
+			if strings.Contains(svg.stdout, name) != there {
+				t.Errorf("%s: %s is drawn: %v", path, name, !there)
+			}
+		}
+	}
+	if all := k.run("", "get", "--raw", report.GraphPaths[0]); !strings.Contains(all, "bystander") {
+		t.Error("without a UID not all is shown")
+	}
+}
