@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"html"
 	"os/exec"
 	"slices"
 	"strconv"
@@ -317,7 +318,7 @@ func TestGraphIsDrawn(t *testing.T) {
 			t.Fatalf("Graphviz: code %d, %s\n%s", svg.code, svg.stderr, graph)
 		}
 		for name, there := range map[string]bool{"ConfigMap/owner": true, "ConfigMap/dependent": true, string(d.GetUID()): true, "bystander": false} {
-			if strings.Contains(svg.stdout, name) != there {
+			if strings.Contains(html.UnescapeString(svg.stdout), name) != there {
 				t.Errorf("%s: %s is drawn: %v", path, name, !there)
 			}
 		}
