@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"strconv"
+	"strings"
 
 	"github.com/bombsimon/logrusr/v4"
 	"github.com/go-logr/logr"
@@ -145,6 +146,20 @@ func (s klogSink) Enabled(v int) bool {
 
 func (s klogSink) Info(v int, message string, keysAndValues ...any) {
 	s.LogSink.Info(logrusrLevel(v), message, keysAndValues...)
+}
+
+// behindItsCache is in how a controller of Kubernetes says that its cache does not show yet what it wrote
+// itself. It looks again at once: that is no warning. The error's type is lost on the way here.
+const behindItsCache = " is not as new as written version: "
+
+func (s klogSink) Error(err error, message string, keysAndValues ...any) {
+	if err != nil && strings.Contains(err.Error(), behindItsCache) {
+		if s.Enabled(1) {
+			s.LogSink.Info(logrusrDebug, message, append(keysAndValues, "error", err)...)
+		}
+		return
+	}
+	s.LogSink.Error(err, message, keysAndValues...)
 }
 
 func (s klogSink) WithValues(keysAndValues ...any) logr.LogSink {

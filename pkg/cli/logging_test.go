@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -12,11 +13,15 @@ import (
 
 	"github.com/sirupsen/logrus"
 	"k8s.io/klog/v2"
+	"k8s.io/kubernetes/pkg/controller/util/consistency"
 
 	"github.com/reap-dev/reap/pkg/config"
 )
 
 // Logging is the process's own, so these tests do not run in parallel.
+
+// errStale is as upstream's controllers wrap it.
+var errStale = fmt.Errorf("sync %q failed with %v", "ns/n", &consistency.ConsistencyError{ReadRV: "1", WroteRV: "2"})
 
 func TestKlogGoesThroughLogrus(t *testing.T) {
 	everything := map[string]func(){
@@ -28,6 +33,7 @@ func TestKlogGoesThroughLogrus(t *testing.T) {
 		"errorf":       func() { klog.Errorf("failed") },
 		"infoS":        func() { klog.InfoS("info", "after", 2*time.Second) },
 		"errorS":       func() { klog.ErrorS(errors.New("cause"), "failed", "object", klog.KRef("ns", "n")) },
+		"behind":       func() { klog.ErrorS(errStale, "Unhandled Error") },
 		"contextual":   func() { klog.Background().WithName("part").V(2).Info("v2") },
 		"contextual 5": func() { klog.Background().WithValues("k", "v").V(5).Info("v5") },
 		"contextual 9": func() { klog.Background().V(9).Info("v9") },
@@ -36,11 +42,11 @@ func TestKlogGoesThroughLogrus(t *testing.T) {
 		"error": {},
 		"info":  {"errorf": "warning", "errorS": "warning"},
 		"debug": {
-			"errorf": "warning", "errorS": "warning", "warning": "debug",
+			"errorf": "warning", "errorS": "warning", "warning": "debug", "behind": "debug",
 			"infof": "debug", "v2": "debug", "infoS": "debug", "contextual": "debug",
 		},
 		"trace": {
-			"errorf": "warning", "errorS": "warning", "warning": "debug",
+			"errorf": "warning", "errorS": "warning", "warning": "debug", "behind": "debug",
 			"infof": "debug", "v2": "debug", "infoS": "debug", "contextual": "debug",
 			// klog's own line does not say its V-level.
 			"v5": "debug", "contextual 5": "trace",
