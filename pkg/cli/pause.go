@@ -106,19 +106,22 @@ func changePause(c *cli.Context, client *config.Client, change func(context.Cont
 	err = wait.PollUntilContextTimeout(c.Context, 50*time.Millisecond, confirmWithin, true, func(ctx context.Context) (bool, error) {
 		s = report.Status{} // what an answer does not mention is not set
 		asking = server.report(ctx, "status", nil, &s)
-		if asking != nil || !s.Running {
+		if asking != nil {
+			return ctx.Err() == nil, nil // no answer in time is none yet
+		}
+		if !s.Running {
 			return true, nil
 		}
 		return (s.Pause != nil) == paused && (!paused || s.Busy == 0), nil
 	})
 	word := map[bool]string{true: "paused", false: "not paused"}[paused]
 	switch {
+	case err != nil:
+		return failed(fmt.Errorf("the collector has not noticed within %s that it is %s; 'reap status' tells", confirmWithin, word))
 	case asking != nil:
 		fmt.Fprintf(out, "noted that the collector is %s; whether one has noticed cannot be told: %v\n", word, asking)
 	case !s.Running:
 		fmt.Fprintf(out, "noted that the collector is %s, for when one runs: %s\n", word, s.Absent)
-	case err != nil:
-		return failed(fmt.Errorf("the collector has not noticed within %s that it is %s; 'reap status' tells", confirmWithin, word))
 	case paused:
 		fmt.Fprintln(out, "the collector is paused and writes nothing; 'reap resume' ends it")
 	default:
