@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"net/http"
 	"os"
-	"runtime/debug"
 	"sync"
 	"time"
 
@@ -159,6 +158,7 @@ func (s *server) serve(ctx context.Context, dir *dataDir, api *apiserver.Server,
 		if err := s.announce(dir, access); err != nil {
 			fail(err)
 		}
+		parts.Go(func() { keepSmall(ctx) })
 		defer dir.notReady()
 	case <-ctx.Done():
 	}
@@ -173,9 +173,6 @@ func (s *server) serve(ctx context.Context, dir *dataDir, api *apiserver.Server,
 
 // announce says that the server is ready, and where.
 func (s *server) announce(dir *dataDir, access *access) error {
-	// What the start allocated is not needed again; an idle device would keep it
-	// resident for a long time.
-	debug.FreeOSMemory()
 	if err := dir.ready(ready{URL: access.url, Kubeconfig: access.kubeconfig, PID: os.Getpid(), Version: s.cfg.Version}); err != nil {
 		return err
 	}
