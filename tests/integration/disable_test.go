@@ -2,7 +2,7 @@ package integration
 
 import (
 	"bytes"
-	"path/filepath"
+	"context"
 	"regexp"
 	"slices"
 	"strings"
@@ -108,14 +108,22 @@ func TestDisabledControllers(t *testing.T) {
 
 // TestControllerWhoseAPIIsOff ends the start, with its name and what to do about it.
 func TestControllerWhoseAPIIsOff(t *testing.T) {
-	args := []string{"--kube-apiserver-arg", "runtime-config=batch/v1=false"}
-	r := run(t, append([]string{"server", "--config=", "--data-dir", filepath.Join(t.TempDir(), "data"), "--https-listen-port", "0"}, args...)...)
-	lines := strings.Split(strings.TrimSpace(r.stderr), "\n")
-	last := lines[len(lines)-1]
-	if r.code != 1 || !strings.HasPrefix(last, "reap: ") || !strings.Contains(last, "cronjob") || !strings.Contains(last, "--disable=job,cronjob,ttl-after-finished") {
-		t.Errorf("exit code %d, last line %q", r.code, last)
+	off := newServer(t.TempDir(), "--kube-apiserver-arg", "runtime-config=batch/v1=false")
+	watchLog(t, off)
+	t.Cleanup(off.kill)
+	if err := off.begin(); err != nil {
+		t.Fatal(err)
 	}
-	s := newServer(t.TempDir(), append(args, "--disable=job,cronjob,ttl-after-finished")...)
-	s.start(t)
-	s.mustWork(t)
+	await(t, "the server to give up", func(context.Context) (bool, any) { return !off.running(), "it runs" })
+	lines := strings.Split(strings.TrimSpace(string(off.logFrom(0))), "\n")
+	last := lines[len(lines)-1]
+	for _, says := range []string{"reap: ", "cronjob", "--disable=job,cronjob,ttl-after-finished"} {
+		if !strings.Contains(last, says) {
+			t.Errorf("the last line does not say %q: %s", says, last)
+		}
+	}
+	if code := off.cmd.ProcessState.ExitCode(); code != 1 {
+		t.Errorf("exit code %d", code)
+	}
+	start(t, "--kube-apiserver-arg", "runtime-config=batch/v1=false", "--disable=job,cronjob,ttl-after-finished").mustWork(t)
 }
