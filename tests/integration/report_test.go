@@ -16,6 +16,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
@@ -55,6 +56,16 @@ func (s *server) why(t *testing.T, args ...string) (r report.Why) {
 	t.Helper()
 	fromJSON(t, s.must(t, append([]string{"why", "-o", "json"}, args...)...), &r)
 	return r
+}
+
+// awaitKnown waits until the collector has seen an object.
+func (s *server) awaitKnown(t *testing.T, k kind, o *unstructured.Unstructured) {
+	t.Helper()
+	await(t, "the collector to have seen "+o.GetName(), func(ctx context.Context) (bool, any) {
+		err := s.kube.Discovery().RESTClient().Get().AbsPath(report.Root+"why").
+			Param("group", k.gvr.Group).Param("resource", k.gvr.Resource).Param("uid", string(o.GetUID())).Do(ctx).Error()
+		return err == nil, err
+	})
 }
 
 func fromJSON(t *testing.T, text string, into any) {

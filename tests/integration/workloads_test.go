@@ -228,6 +228,12 @@ func (s *server) grow(t *testing.T, ns string, w workload) []level {
 	for i, g := range w.owns {
 		levels[i+1].objects = s.awaitOwned(t, g.n, g.k, ns, levels[i].objects[0])
 	}
+	// What the collector has not seen yet cannot make an owner wait.
+	for _, l := range levels {
+		for _, o := range l.objects {
+			s.awaitKnown(t, l.k, o)
+		}
+	}
 	return levels
 }
 
