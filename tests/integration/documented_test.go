@@ -65,20 +65,26 @@ func TestDocumentedExamples(t *testing.T) {
 				levels := s.grow(t, ns, w)
 				top := levels[0].objects[0]
 				kubectl("", "delete", w.k.gvr.Resource, top.GetName(), "--cascade="+strings.ToLower(string(policy)))
-				if policy == orphan {
-					s.mustBeOrphaned(t, ns, levels)
-					return
-				}
-				if policy == foreground {
-					slices.Reverse(levels)
-				}
-				mustEndInTurn(t, levels)
-				if got := kubectl("", "get", "pods", "--output=name"); got != "" {
+				s.mustEndAs(t, policy, ns, levels)
+				if got := kubectl("", "get", "pods", "--output=name"); policy != orphan && got != "" {
 					t.Errorf("left: %s", got)
 				}
 			})
 		}
 	}
+}
+
+// mustEndAs waits for the end of a workload that was deleted, and checks that it is the policy's.
+func (s *server) mustEndAs(t *testing.T, policy metav1.DeletionPropagation, ns string, levels []level) {
+	t.Helper()
+	if policy == orphan {
+		s.mustBeOrphaned(t, ns, levels)
+		return
+	}
+	if policy == foreground {
+		slices.Reverse(levels)
+	}
+	mustEndInTurn(t, levels)
 }
 
 // TestKubectlFollowsARollout of pods that somebody says are ready, as their kubelets would.

@@ -112,7 +112,7 @@ func TestKubectlCascades(t *testing.T) {
 	s.release(t, configMaps, f.held)
 }
 
-// TestKubectlProxy does what Kubernetes' documentation does with curl, and ends the proxy with Ctrl-C.
+// TestKubectlProxy does what Kubernetes' documentation does with curl, and ends the proxy.
 func TestKubectlProxy(t *testing.T) {
 	s := shared(t)
 	ns := s.namespace(t, "kubectl-proxy")
@@ -152,6 +152,12 @@ func TestKubectlProxy(t *testing.T) {
 			t.Errorf("%s: answered %v", policy, answer)
 		}
 		s.ends(t, f, policy)
+
+		// The documentation's own object.
+		docs := s.namespace(t, "kubectl-proxy")
+		levels := s.grow(t, docs, documented[0])
+		sendDelete(t, "http://"+address+"/apis/apps/v1/namespaces/"+docs+"/replicasets/my-repset", body)
+		s.mustEndAs(t, policy, docs, levels)
 	}
 
 	// Not SIGINT, which a shell lets its background jobs ignore, and with them these tests.
