@@ -25,6 +25,8 @@ type Options struct {
 	EtcdCAFile, EtcdCertFile, EtcdKeyFile string
 	// Shared is true if other servers use the same datastore.
 	Shared bool
+	// StoreCompacts is true if the datastore compacts itself.
+	StoreCompacts bool
 	// ServiceClusterIPRange is where Services get their addresses from.
 	ServiceClusterIPRange string
 	// Handlers are served under paths of their own, and what is below them if they end
@@ -166,6 +168,9 @@ func arguments(o Options) []string {
 	}
 	if o.EtcdCertFile != "" {
 		args = append(args, "etcd-certfile="+o.EtcdCertFile, "etcd-keyfile="+o.EtcdKeyFile)
+	}
+	if o.StoreCompacts {
+		args = append(args, "etcd-compaction-interval=0")
 	}
 	ip := o.Listener.Addr().(*net.TCPAddr).IP
 	if !o.Shared || ip.IsLoopback() {

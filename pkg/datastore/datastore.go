@@ -43,6 +43,8 @@ type Store struct {
 	Endpoints []string
 	// Client TLS material, for a datastore that is a real etcd.
 	CAFile, CertFile, KeyFile string
+	// Compacts is true if the datastore compacts itself: no client has to.
+	Compacts bool
 
 	cancel context.CancelFunc
 	wg     *sync.WaitGroup
@@ -65,7 +67,7 @@ func Start(ctx context.Context, o Options) (*Store, error) {
 		return nil, err
 	}
 	storeCtx, cancel := context.WithCancel(context.Background())
-	s := &Store{cancel: cancel, wg: &sync.WaitGroup{}, socket: sock}
+	s := &Store{Compacts: compactEvery(endpointURL) > 0, cancel: cancel, wg: &sync.WaitGroup{}, socket: sock}
 
 	startCtx, stop := context.WithTimeoutCause(ctx, o.StartTimeout, fmt.Errorf("no answer within %s", o.StartTimeout))
 	defer stop()
@@ -119,6 +121,7 @@ func kineConfig(o Options, endpointURL, listener string, wg *sync.WaitGroup) end
 		MetricsRegisterer:   o.Metrics,
 		NotifyInterval:      5 * time.Second,
 		EmulatedETCDVersion: "3.6.11",
+		CompactInterval:     compactEvery(endpointURL),
 		CompactTimeout:      5 * time.Second,
 		CompactMinRetain:    1000,
 		CompactBatchSize:    1000,
@@ -128,6 +131,18 @@ func kineConfig(o Options, endpointURL, listener string, wg *sync.WaitGroup) end
 			MaxIdleTime: 2 * time.Minute,
 		},
 	}
+}
+
+// compactEvery is how often kine compacts by itself; 0 is never. The API server would
+// write a row each time even if nothing has changed, and compact for the first time
+// after two intervals, which a device that is often switched off never reaches. kine
+// writes nothing then, and begins after one. Other datastores may have several servers,
+// or be no kine's at all, and leave it to the API servers.
+func compactEvery(endpointURL string) time.Duration {
+	if scheme(endpointURL) == "sqlite" {
+		return 5 * time.Minute
+	}
+	return 0
 }
 
 // canary is the key that a start writes and reads back.

@@ -104,6 +104,7 @@ func (s *server) run(ctx context.Context) (err error) {
 		EtcdCertFile:          store.CertFile,
 		EtcdKeyFile:           store.KeyFile,
 		Shared:                s.cfg.SharedDatastore(),
+		StoreCompacts:         store.Compacts,
 		ServiceClusterIPRange: serviceRange,
 		Handlers:              s.handlers(),
 		Notes:                 []apiserver.Note{s.readiness.note()},
