@@ -7,6 +7,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
 func answer(w http.ResponseWriter, code int, body any) {
@@ -54,6 +55,17 @@ func partial(m *metav1.ObjectMeta) *metav1.PartialObjectMetadata {
 	return &metav1.PartialObjectMetadata{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "meta.k8s.io/v1", Kind: "PartialObjectMetadata"},
 		ObjectMeta: *m,
+	}
+}
+
+// whole is an object as far as the server keeps it.
+func whole(r *Resource, version string, m *metav1.ObjectMeta, status map[string]any) any {
+	return struct {
+		metav1.TypeMeta
+		Metadata *metav1.ObjectMeta `json:"metadata"`
+		Status   map[string]any     `json:"status,omitempty"`
+	}{
+		metav1.TypeMeta{APIVersion: schema.GroupVersion{Group: r.Group, Version: version}.String(), Kind: r.Kind}, m, status,
 	}
 }
 

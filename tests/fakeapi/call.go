@@ -23,6 +23,7 @@ type Call struct {
 	Detail string
 	Code   int // of the answer; 0 until it has ended
 	body   []byte
+	whole  bool // more than metadata is asked for
 }
 
 // String is the form in which tests name calls: "delete pods ns/web Background".
@@ -54,7 +55,7 @@ func (c Call) ByMonitor() bool {
 }
 
 func callOf(r *http.Request) *Call {
-	c := &Call{Query: r.URL.Query()}
+	c := &Call{Query: r.URL.Query(), whole: !strings.Contains(r.Header.Get("Accept"), "as=PartialObjectMetadata")}
 	parts := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
 	switch {
 	case parts[0] == "api" && len(parts) > 2:

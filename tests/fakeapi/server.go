@@ -1,6 +1,6 @@
 // Package fakeapi is a small API server in memory, for tests of the collector: it
-// keeps metadata alone, and follows the real one in what the collector depends on:
-// resourceVersions, preconditions, finalizers and propagation policies, paged
+// keeps metadata and a status, and follows the real one in what the collector depends
+// on: resourceVersions, preconditions, finalizers and propagation policies, paged
 // lists, watches from a version, the details of a NotFound.
 //
 // It records every call, and a Fault may answer any of them in its place. What
@@ -66,6 +66,7 @@ type Server struct {
 	mu        sync.Mutex
 	resources []*Resource
 	objects   map[objectKey]*metav1.ObjectMeta // replaced, never changed
+	statuses  map[objectKey]map[string]any     // of those objects that have one; likewise
 	named     map[string]int                   // how many objects of a name there have been
 	revision  int64
 	history   []event
@@ -87,6 +88,7 @@ func New() *Server {
 	return &Server{
 		resources: builtIn(),
 		objects:   map[objectKey]*metav1.ObjectMeta{},
+		statuses:  map[objectKey]map[string]any{},
 		named:     map[string]int{},
 		watches:   map[*watching]bool{},
 		pages:     map[string][]*metav1.ObjectMeta{},

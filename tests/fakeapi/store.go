@@ -39,6 +39,7 @@ func (s *Server) put(r *Resource, m *metav1.ObjectMeta, kind watch.EventType) {
 	k := objectKey{r.GroupResource(), m.Namespace, m.Name}
 	if kind == deleted {
 		delete(s.objects, k)
+		delete(s.statuses, k)
 	} else {
 		s.objects[k] = m
 	}

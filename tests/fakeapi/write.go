@@ -41,6 +41,8 @@ func (s *Server) single(w http.ResponseWriter, r *Resource, c *Call) {
 		fail(w, status)
 	case err != nil:
 		fail(w, apierrors.NewBadRequest(err.Error()))
+	case c.whole:
+		answer(w, http.StatusOK, whole(r, c.Version, m, s.statuses[objectKey{r.GroupResource(), c.Namespace, c.Name}]))
 	default:
 		answer(w, http.StatusOK, partial(m))
 	}

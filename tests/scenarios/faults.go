@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"sync"
 
 	"github.com/reap-dev/reap/tests/fakeapi"
 	"github.com/reap-dev/reap/tests/fakeapi/rig"
@@ -16,7 +17,10 @@ import (
 //	generic 404 RESOURCE     reads of its objects are answered as by a proxy
 //	empty list RESOURCE      lists of it find nothing
 //	undiscoverable GROUP     discovery of the group's versions fails
-func begin(r *rig.Rig, names []string) error {
+//	changing RESOURCE        every delete meets an object that somebody has just changed
+//
+// Before the first delete of an object that is among quicker, it is updated.
+func begin(r *rig.Rig, names []string, quicker []parsed) error {
 	for _, res := range r.Resources() {
 		r.Blind(res.Name, false)
 	}
@@ -46,6 +50,13 @@ func begin(r *rig.Rig, names []string) error {
 			answer = fakeapi.Fail(http.StatusServiceUnavailable, "ServiceUnavailable")
 			hit = func(c fakeapi.Call) bool { return strings.HasPrefix(c.Detail, "apis/"+what+"/") }
 			r.Undiscoverable(true)
+		case "changing":
+			faults = append(faults, onDelete(func(c fakeapi.Call) {
+				if c.Resource == what {
+					_ = r.Ask(c.Resource, c.Namespace, c.Name) // one that has gone changes no more
+				}
+			}))
+			continue
 		default:
 			return fmt.Errorf("%q is no fault", name)
 		}
@@ -56,6 +67,14 @@ func begin(r *rig.Rig, names []string) error {
 			return nil
 		})
 	}
+	for _, p := range quicker {
+		var once sync.Once
+		faults = append(faults, onDelete(func(c fakeapi.Call) {
+			if c.Resource == p.resource && c.Namespace == p.meta.Namespace && c.Name == p.meta.Name {
+				once.Do(func() { _ = update(r, p) }) // without it, the delete is no conflict
+			}
+		}))
+	}
 	r.SetFault(func(c fakeapi.Call) http.HandlerFunc {
 		for _, f := range faults {
 			if h := f(c); h != nil {
@@ -65,4 +84,14 @@ func begin(r *rig.Rig, names []string) error {
 		return nil
 	})
 	return nil
+}
+
+// onDelete does something before a delete takes effect.
+func onDelete(do func(fakeapi.Call)) fakeapi.Fault {
+	return func(c fakeapi.Call) http.HandlerFunc {
+		if c.Verb == "delete" {
+			do(c)
+		}
+		return nil
+	}
 }

@@ -7,10 +7,13 @@
 //
 // in namespace ns unless another is named. Its UID is the name and how many objects
 // of the name there have been: the first "web" is web-1. A reference's flags are
-// blocking, controller, uid=…, which is NAME-1 otherwise, and version=…, for the
-// apiVersion, which is the kind's preferred one otherwise. What is expected is
-// written the same way, with the word "deleting" after the name of an object that
-// has a deletionTimestamp.
+// blocking, unblocked (its blockOwnerDeletion is false), controller, uid=…, which is
+// NAME-1 otherwise, and version=…, for the apiVersion, which is the kind's preferred
+// one otherwise. What is expected is written the same way, with the word "deleting"
+// after the name of an object that has a deletionTimestamp.
+//
+// No scenario turns the clock: foreground deletions that time out, which none does in
+// a collector's first half minute, are with the tests of pkg/gc and tests/integration.
 package scenarios
 
 // Scenario is one behaviour.
@@ -26,16 +29,25 @@ type Step struct {
 	Say string `yaml:"say"`
 	// Fault begins: see faults.go. It lasts until "none".
 	Fault []string `yaml:"fault"`
+	// Meanwhile are updates by users who are quicker: each is made just before the
+	// collector's first delete of the object takes effect. They end the fault before,
+	// and with the next fault.
+	Meanwhile []string `yaml:"meanwhile"`
 	// Define makes a kind be served: PLURAL.GROUP KIND VERSION… [cluster]
 	Define []string `yaml:"define"`
 	Create []string `yaml:"create"`
 	// Update gives an object the finalizers and references that are written.
 	Update []string `yaml:"update"`
+	// Ask changes what is asked for in objects' specs: their generations grow.
+	Ask []string `yaml:"ask"`
+	// Observe lets objects' controllers say that they have seen all that is asked for.
+	Observe []string `yaml:"observe"`
 	// Delete deletes as a user: OBJECT [Foreground|Background|Orphan|orphanDependents]
 	Delete []string `yaml:"delete"`
 	// Relist makes the monitors of resources list again.
 	Relist []string `yaml:"relist"`
-	// Collector starts or stops it.
+	// Collector is "start", "start without cycle detection", "stop", "pause" or "resume".
+	// While it is paused, its rest is that the graph shows what exists.
 	Collector string `yaml:"collector"`
 	// Await holds calls to wait for, each "CALL" or "CALL xN", before anything is
 	// looked at: what lasts as long as a fault does not come to rest. Without it the

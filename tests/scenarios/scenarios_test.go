@@ -12,8 +12,8 @@ import (
 	"testing"
 
 	"go.yaml.in/yaml/v3"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/reap-dev/reap/pkg/gc"
 	"github.com/reap-dev/reap/pkg/gc/graph"
 	"github.com/reap-dev/reap/tests/fakeapi/rig"
 )
@@ -172,18 +172,18 @@ func act(r *rig.Rig, s Step) error {
 			errs = append(errs, err)
 		}
 	}
-	if s.Fault != nil {
-		errs = append(errs, begin(r, s.Fault))
+	if s.Fault != nil || s.Meanwhile != nil {
+		var quicker []parsed
+		each(s.Meanwhile, func(p parsed) error { quicker = append(quicker, p); return nil })
+		errs = append(errs, begin(r, s.Fault, quicker))
 	}
 	for _, text := range s.Define {
 		errs = append(errs, define(r, text))
 	}
 	each(s.Create, func(p parsed) error { return r.Create(p.resource, p.meta) })
-	each(s.Update, func(p parsed) error {
-		return r.Update(p.resource, p.meta.Namespace, p.meta.Name, func(m *metav1.ObjectMeta) {
-			m.Finalizers, m.OwnerReferences = p.meta.Finalizers, p.meta.OwnerReferences
-		})
-	})
+	each(s.Update, func(p parsed) error { return update(r, p) })
+	each(s.Ask, func(p parsed) error { return r.Ask(p.resource, p.meta.Namespace, p.meta.Name) })
+	each(s.Observe, func(p parsed) error { return r.Observe(p.resource, p.meta.Namespace, p.meta.Name) })
 	each(s.Delete, func(p parsed) error {
 		return r.Delete(p.resource, p.meta.Namespace, p.meta.Name, deleteOptions(p.words))
 	})
@@ -194,10 +194,17 @@ func act(r *rig.Rig, s Step) error {
 		}
 	}
 	switch s.Collector {
+	case "":
 	case "start":
 		r.Start(nil)
+	case "start without cycle detection":
+		r.Start(func(o *gc.Options) { o.NoCycleDetection = true })
 	case "stop":
 		r.Stop()
+	case "pause", "resume":
+		r.Pause(s.Collector == "pause")
+	default:
+		errs = append(errs, fmt.Errorf("%q is nothing that a collector can do", s.Collector))
 	}
 	return errors.Join(errs...)
 }

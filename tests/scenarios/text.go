@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/reap-dev/reap/pkg/gc/graph"
 	"github.com/reap-dev/reap/tests/fakeapi"
 )
 
@@ -69,11 +70,13 @@ func parseReference(text string) (metav1.OwnerReference, error) {
 		return metav1.OwnerReference{}, fmt.Errorf("it is no KIND/NAME")
 	}
 	r := metav1.OwnerReference{APIVersion: apiVersion(kind), Kind: kind, Name: name, UID: types.UID(name + "-1")}
-	yes := true
+	yes, no := true, false
 	for _, w := range words[1:] {
 		switch key, value, _ := strings.Cut(w, "="); key {
 		case "blocking":
 			r.BlockOwnerDeletion = &yes
+		case "unblocked":
+			r.BlockOwnerDeletion = &no
 		case "controller":
 			r.Controller = &yes
 		case "uid":
@@ -106,8 +109,11 @@ func text(o fakeapi.Object) string {
 		if r.APIVersion != apiVersion(r.Kind) {
 			b.WriteString(" version=" + r.APIVersion)
 		}
-		if r.BlockOwnerDeletion != nil {
+		switch graph.ReferenceOf(r).BlockOwnerDeletion {
+		case graph.True:
 			b.WriteString(" blocking")
+		case graph.False:
+			b.WriteString(" unblocked")
 		}
 		if r.Controller != nil {
 			b.WriteString(" controller")

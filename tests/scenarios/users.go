@@ -24,6 +24,13 @@ func deleteOptions(words []string) metav1.DeleteOptions {
 	return metav1.DeleteOptions{PropagationPolicy: &policy}
 }
 
+// update gives an object the finalizers and references that are written.
+func update(r *rig.Rig, p parsed) error {
+	return r.Update(p.resource, p.meta.Namespace, p.meta.Name, func(m *metav1.ObjectMeta) {
+		m.Finalizers, m.OwnerReferences = p.meta.Finalizers, p.meta.OwnerReferences
+	})
+}
+
 // define reads PLURAL.GROUP KIND VERSION… [cluster].
 func define(r *rig.Rig, text string) error {
 	words := strings.Fields(text)

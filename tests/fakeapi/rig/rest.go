@@ -21,7 +21,8 @@ func (r *Rig) Blind(resource string, blind bool) { r.blind[resource] = blind }
 // Undiscoverable says that the collector cannot be expected to know what is served.
 func (r *Rig) Undiscoverable(is bool) { r.undefined = is }
 
-// Rest waits until the collector has nothing left to do.
+// Rest waits until the collector has nothing left to do. While it is paused that is
+// nothing but to know what exists.
 func (r *Rig) Rest() {
 	r.t.Helper()
 	why := ""
@@ -46,6 +47,9 @@ func (r *Rig) Check() {
 // that but an event that is still on its way into a queue, of an object about which
 // nothing is to be done.
 func (r *Rig) busy() string {
+	if r.paused {
+		return r.behind()
+	}
 	calls := len(r.Calls(0))
 	if n := unfinished() - r.idle; n != 0 {
 		return fmt.Sprintf("%v items are queued or worked on", n)
@@ -55,6 +59,9 @@ func (r *Rig) busy() string {
 	}
 	if why := r.behind(); why != "" {
 		return why
+	}
+	if n := len(r.collector.Graph().Cycles()); n > 0 && !r.keepRings {
+		return fmt.Sprintf("rings that have not been broken: %d", n)
 	}
 	for _, o := range r.Objects() {
 		k := graph.Key{Resource: o.Resource.GroupResource(), UID: o.UID}

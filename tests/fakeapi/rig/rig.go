@@ -36,6 +36,8 @@ type Rig struct {
 	idle      float64 // of the queues' metrics before the collector began
 	blind     map[string]bool
 	undefined bool
+	paused    bool
+	keepRings bool // the collector does not look for them
 }
 
 // New returns a rig without a collector.
@@ -73,7 +75,7 @@ func (r *Rig) Start(change func(*gc.Options)) {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	r.idle = unfinished()
+	r.idle, r.keepRings = unfinished(), o.NoCycleDetection
 	ctx, cancel := context.WithCancel(context.Background())
 	r.collector, r.cancel, r.ended = c, cancel, make(chan error, 1)
 	started := make(chan struct{})
@@ -128,6 +130,16 @@ func leftovers() string {
 
 // Collector returns the collector that runs.
 func (r *Rig) Collector() *gc.Collector { return r.collector }
+
+// Pause pauses the collector, or lets it go on, and returns when one that runs knows.
+func (r *Rig) Pause(paused bool) {
+	r.t.Helper()
+	r.paused = paused
+	r.SetPaused(paused)
+	if r.collector != nil {
+		r.Until("the collector knows of a pause or its end", func() bool { return (r.collector.Status().Pause != nil) == paused })
+	}
+}
 
 // until waits for a condition: it is tried when the server has done something,
 // and every few milliseconds, since the collector's own progress tells nobody.
