@@ -1,0 +1,60 @@
+package house
+
+import (
+	"encoding/json"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"testing"
+)
+
+// requirements are what a go.mod says.
+type requirements struct {
+	Require []struct{ Path, Version string }
+	Replace []struct{ Old, New struct{ Path string } }
+}
+
+func readModule(t *testing.T, dir string) requirements {
+	t.Helper()
+	cmd := exec.Command("go", "mod", "edit", "-json")
+	cmd.Dir = filepath.Join("..", "..", dir)
+	raw, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("reading %s/go.mod: %v", cmd.Dir, err)
+	}
+	var m requirements
+	if err := json.Unmarshal(raw, &m); err != nil {
+		t.Fatal(err)
+	}
+	if len(m.Require) == 0 {
+		t.Fatalf("%s/go.mod requires nothing", cmd.Dir)
+	}
+	return m
+}
+
+// Anybody's tests can import reaptest, and get client-go with it but no Kubernetes.
+func TestReaptestCanBeImported(t *testing.T) {
+	reaptest := readModule(t, "reaptest")
+	for _, r := range reaptest.Replace {
+		t.Errorf("reaptest/go.mod replaces %s: that does not reach who imports it", r.Old.Path)
+	}
+	never := []string{"github.com/reap-dev/reap", "k8s.io/apiserver", "k8s.io/kubernetes"}
+	for _, r := range reaptest.Require {
+		if slices.Contains(never, r.Path) {
+			t.Errorf("reaptest/go.mod requires %s", r.Path)
+		}
+	}
+}
+
+// What both modules require is compiled, vetted and checked once only if it is the same.
+func TestReaptestSharesTheProgramsVersions(t *testing.T) {
+	program := map[string]string{}
+	for _, r := range readModule(t, ".").Require {
+		program[r.Path] = r.Version
+	}
+	for _, r := range readModule(t, "reaptest").Require {
+		if v, shared := program[r.Path]; shared && v != r.Version {
+			t.Errorf("reaptest/go.mod requires %s %s, go.mod %s: go get it in reaptest", r.Path, r.Version, v)
+		}
+	}
+}
