@@ -81,6 +81,9 @@ func (b *bench) calls(ctx context.Context) error {
 				total += counted[ns][what][verb]
 				verbs = append(verbs, fmt.Sprintf("%d %s", counted[ns][what][verb], verb))
 			}
+			if total == 0 {
+				verbs = []string{"none"}
+			}
 			label := fmt.Sprintf("%s, %s, %s (%d; %s)", r.who, r.shape.name, what, of[what], strings.Join(verbs, ", "))
 			b.report.add("calls", label, float64(total)/float64(of[what]), "calls/object", limit)
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"time"
 
@@ -84,6 +85,7 @@ func (b *bench) cascades(ctx context.Context, sh shape) error {
 		b.report.add(sh.name, fmt.Sprintf("%s, %d objects", who, m.objects), m.rate(), "objects/s", nil)
 		b.report.add(sh.name, who+", to the first", float64(m.first)/float64(time.Millisecond), "ms", nil)
 		b.report.add(sh.name, who+", to the last", m.last.Seconds(), "s", nil)
+		b.report.add(sh.name, who+", CPU of all who take part", m.cpuEach(), "µs/object", nil)
 	}
 	for _, against := range []struct {
 		who   string
@@ -93,7 +95,10 @@ func (b *bench) cascades(ctx context.Context, sh shape) error {
 		if against.ratio > 0 {
 			limit = atLeast(against.ratio)
 		}
-		b.report.add(sh.name, own+" : "+against.who, median(spans[own]).rate()/median(spans[against.who]).rate(), "×", limit)
+		ours, theirs := median(spans[own]), median(spans[against.who])
+		b.report.add(sh.name, own+" : "+against.who, ours.rate()/theirs.rate(), "×", limit)
+		// CPU does not depend on what else the machine does.
+		b.report.add(sh.name, own+" : "+against.who+", objects by CPU", theirs.cpuEach()/ours.cpuEach(), "×", nil)
 	}
 	return nil
 }
@@ -126,12 +131,16 @@ func (b *bench) cascade(ctx context.Context, s *server, sh shape, n int, who str
 		return span{}, "", err
 	}
 	collects := who != external
-	if collects && who != own {
+	parts := []int{s.cmd.Process.Pid} // who takes part
+	if !collects {
+		parts = append(parts, os.Getpid())
+	} else if who != own {
 		c, err := s.collector(who)
 		if err != nil {
 			return span{}, "", err
 		}
 		defer func() { _ = c.stop() }() // a failure shows in what it did
+		parts = append(parts, c.cmd.Process.Pid)
 	}
 	if collects {
 		if err := s.barrier(ctx, sh.kind, ns); err != nil {
@@ -151,6 +160,10 @@ func (b *bench) cascade(ctx context.Context, s *server, sh shape, n int, who str
 	if err != nil {
 		return span{}, "", err
 	}
+	spent, err := cpuOf(parts...)
+	if err != nil {
+		return span{}, "", err
+	}
 	began := time.Now()
 	work := errgroup.Group{}
 	work.Go(func() error {
@@ -163,6 +176,11 @@ func (b *bench) cascade(ctx context.Context, s *server, sh shape, n int, who str
 	if err := errors.Join(err, work.Wait()); err != nil {
 		return span{}, "", err
 	}
+	now, err := cpuOf(parts...)
+	if err != nil {
+		return span{}, "", err
+	}
+	done.cpu = now - spent
 	if sh.policy == metav1.DeletePropagationOrphan {
 		// The next run has as much in the store as this one had.
 		err = s.meta.Resource(sh.kind.gvr).Namespace(ns).DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{})

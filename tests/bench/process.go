@@ -60,23 +60,32 @@ type effort struct {
 // hertz is how the kernel counts CPU time for users, on every architecture that Go runs on.
 const hertz = 100
 
-func effortOf(pid int) (effort, error) {
-	var e effort
-	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		return e, err
-	}
-	// The name in parentheses may hold anything. utime and stime are the 14th and 15th field, the state the third.
-	words := strings.Fields(string(raw[bytes.LastIndexByte(raw, ')')+1:]))
-	if len(words) < 13 {
-		return e, errors.New("the kernel's account of a process is too short")
-	}
-	for _, w := range words[11:13] {
-		ticks, err := strconv.ParseUint(w, 10, 64)
+// cpuOf returns the CPU time that processes have taken.
+func cpuOf(pids ...int) (total time.Duration, err error) {
+	for _, pid := range pids {
+		raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 		if err != nil {
-			return e, err
+			return 0, err
 		}
-		e.cpu += time.Duration(ticks) * time.Second / hertz
+		// The name in parentheses may hold anything. utime and stime are the 14th and 15th field, the state the third.
+		words := strings.Fields(string(raw[bytes.LastIndexByte(raw, ')')+1:]))
+		if len(words) < 13 {
+			return 0, errors.New("the kernel's account of a process is too short")
+		}
+		for _, w := range words[11:13] {
+			ticks, err := strconv.ParseUint(w, 10, 64)
+			if err != nil {
+				return 0, err
+			}
+			total += time.Duration(ticks) * time.Second / hertz
+		}
+	}
+	return total, nil
+}
+
+func effortOf(pid int) (e effort, err error) {
+	if e.cpu, err = cpuOf(pid); err != nil {
+		return e, err
 	}
 	io, err := statusOf(fmt.Sprintf("/proc/%d/io", pid), "write_bytes")
 	if err != nil {

@@ -97,14 +97,14 @@ func (r *report) write(file string) error {
 	return os.WriteFile(file, append(raw, '\n'), 0o644)
 }
 
-// number prints three digits that matter, and large numbers whole.
+// number prints the digits that matter.
 func number(v float64) string {
 	switch {
 	case v != 0 && v < 0.01:
 		return fmt.Sprintf("%.4f", v)
 	case v < 10:
 		return fmt.Sprintf("%.2f", v)
-	case v < 100:
+	case v < 1000:
 		return fmt.Sprintf("%.1f", v)
 	}
 	return fmt.Sprintf("%.0f", v)

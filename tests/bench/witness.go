@@ -25,9 +25,15 @@ type witness struct {
 type span struct {
 	objects     int
 	first, last time.Duration
+	// cpu is what the server took meanwhile, and whoever worked on it from outside. For a client, which is this
+	// program, that includes what it costs to watch.
+	cpu time.Duration
 }
 
 func (s span) rate() float64 { return float64(s.objects) / s.last.Seconds() }
+
+// cpuEach is in microseconds.
+func (s span) cpuEach() float64 { return float64(s.cpu.Microseconds()) / float64(s.objects) }
 
 // witness begins to watch.
 func (s *server) witness(ctx context.Context, k kind, ns string, items []item, orphan bool) (*witness, error) {
