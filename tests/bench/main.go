@@ -111,12 +111,15 @@ func run(ctx context.Context) error {
 			continue
 		}
 		say("%s: %s", m.name, m.about)
-		if err = m.run(b, ctx); err != nil {
-			err = fmt.Errorf("%s: %w", m.name, err)
+		if failed := m.run(b, ctx); failed != nil {
+			// What else there is to measure does not depend on it.
+			say("  it failed: %v", failed)
+			err = errors.Join(err, fmt.Errorf("%s: %w", m.name, failed))
+		}
+		if ctx.Err() != nil {
 			break
 		}
 	}
-	// What has been measured before a failure holds.
 	b.report.end()
 	b.report.print(os.Stdout)
 	if file != "" {
