@@ -77,17 +77,21 @@ func TestWorkersRestInAPause(t *testing.T) {
 			})
 		}()
 		c.queue.Add(key("k"))
-		time.Sleep(time.Hour)
+		rest := func(d time.Duration) {
+			time.Sleep(d)
+			synctest.Wait()
+		}
+		rest(time.Hour)
 		if attempts != 0 {
 			t.Errorf("%d attempts in a pause", attempts)
 		}
 		g.set(pause.State{})
-		time.Sleep(time.Hour)
+		rest(time.Hour)
 		if attempts != 1 {
 			t.Errorf("%d attempts before the second pause", attempts)
 		}
 		g.set(pause.State{})
-		time.Sleep(time.Second) // no backoff: it had not failed
+		rest(time.Second) // no backoff: it had not failed
 		if attempts != 2 {
 			t.Errorf("%d attempts in all", attempts)
 		}
