@@ -17,8 +17,10 @@ const (
 	// from it; if another owner keeps the object, reap drops what is gone or waits.
 	dropped = "dropped beside an unknown reference"
 	// forgotten: upstream never again looks at an object without a namespace that named an owner of a namespaced kind,
-	// until something changes it; reap does when that reference has gone, and collects it if the rest dangles.
-	forgotten = "forgotten after an invalid reference"
+	// until something changes it, and at one that named an owner of an unknown kind only after a delay that has grown
+	// with each failure, to a quarter of an hour; reap does when that reference has gone, and collects the object if the
+	// rest dangles.
+	forgotten = "forgotten after a reference that cannot be proved"
 	// chance: an object that was deleted in both worlds, and that a finalizer holds, has lost a reference before or not:
 	// that is a matter of which of its owners was gone first.
 	chance = "the order of its owners' ends"
@@ -70,7 +72,7 @@ func droppedHere(w *world, theirs map[int]*state, i int, a, b *state) bool {
 }
 
 // forgottenUpstream are the objects that upstream leaves though all their references dangle, since it has
-// once seen an invalid one, and what these own.
+// once seen one that it could prove nothing about, and what these own.
 func forgottenUpstream(w *world, ours, theirs map[int]*state) map[int]bool {
 	left := map[int]bool{}
 	for i, o := range w.objects { // owners come before their dependents
@@ -83,7 +85,7 @@ func forgottenUpstream(w *world, ours, theirs map[int]*state) map[int]bool {
 			below = below || r.owner >= 0 && left[r.owner]
 			dangling = dangling && !cannotBeProved(w, i, r) && (dangles(w, theirs, i, r) || left[r.owner])
 		}
-		left[i] = dangling && (below || o.ns == "" && slices.ContainsFunc(o.refs, func(r reference) bool {
+		left[i] = dangling && (below || slices.ContainsFunc(o.refs, func(r reference) bool {
 			return cannotBeProved(w, i, ref{apiVersion: r.apiVersion, kind: r.kind})
 		}))
 	}
