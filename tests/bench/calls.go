@@ -45,8 +45,12 @@ func (b *bench) calls(ctx context.Context) error {
 	runs := map[string]run{} // by namespace
 	var order []string
 	n := min(b.objects, 1000)
-	for who, more := range map[string][]string{own: nil, upstream: {withoutCollector}} {
-		err := b.with(ctx, dir, slices.Concat(args, more), func(s *server) error {
+	for _, who := range []string{own, upstream} {
+		with := args
+		if who != own {
+			with = slices.Concat(args, []string{withoutCollector})
+		}
+		err := b.with(ctx, dir, with, func(s *server) error {
 			for _, sh := range shapes[:4] {
 				_, ns, err := b.cascade(ctx, s, sh, n, who)
 				if err != nil {
