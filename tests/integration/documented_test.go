@@ -113,7 +113,6 @@ func TestKubectlFollowsARollout(t *testing.T) {
 	s.awaitCount(t, 2, replicaSets, ns)
 	s.awaitCount(t, 4, pods, ns)
 	kubectl("", "delete", "deployment", "nginx-deployment", "--cascade=foreground")
-	if got := kubectl("", "get", "replicasets,pods", "--output=name"); got != "" {
-		t.Errorf("left: %s", got)
-	}
+	s.awaitCount(t, 0, replicaSets, ns)
+	s.awaitCount(t, 0, pods, ns)
 }
