@@ -26,24 +26,35 @@ func newGRPCServer() *grpc.Server {
 	)
 }
 
-// trueToRevision makes the revision of a list that of its keys. kine v0.16.4 reads the
-// revision of a list that goes on on another page, and of an empty one, after the
-// keys: what is written in between is neither in the list nor, since the API server
-// watches from that revision, in any event. An object that is deleted then stays in
-// every informer.
+// trueToRevision makes the revision of a list that of its keys, or an older one. kine
+// v0.16.4 reads the revision of a list that goes on on another page, and of an empty
+// one, after the keys: what is written in between is neither in the list nor, since
+// the API server watches from that revision, in any event. An object that is deleted
+// then stays in every informer.
 //
-// Such a list is read once more, at the revision that the answer gives. That costs a
-// second query for the first of several pages and for lists of nothing.
+// The first of several pages is read once more, at the revision that the answer gives.
+// An empty list is read once more as it is now, and answered with the revision from
+// before: kine's idea of the latest one can lag behind the table, so that a list at
+// that revision would show what has gone. An event that the list is ahead of does no
+// harm.
 func trueToRevision(ctx context.Context, req any, _ *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
 	r, ranges := req.(*etcdserverpb.RangeRequest)
 	if !ranges || len(r.RangeEnd) == 0 || r.Revision != 0 || r.CountOnly {
 		return handler(ctx, req)
 	}
+	before := int64(0) // a revision that was read before the list at hand
 	for tries := 1; ; tries++ {
 		resp, err := handler(ctx, r)
 		list, ok := resp.(*etcdserverpb.RangeResponse)
-		if err != nil || !ok || list.Header == nil || len(list.Kvs) > 0 && !list.More {
+		switch {
+		case err != nil || !ok || list.Header == nil || len(list.Kvs) > 0 && !list.More:
 			return resp, err
+		case len(list.Kvs) == 0 && before == 0:
+			before = list.Header.Revision
+			continue
+		case len(list.Kvs) == 0:
+			list.Header.Revision = before
+			return list, nil
 		}
 		revision := list.Header.Revision
 		resp, err = handler(ctx, &etcdserverpb.RangeRequest{
@@ -51,7 +62,7 @@ func trueToRevision(ctx context.Context, req any, _ *grpc.UnaryServerInfo, handl
 			SortOrder: r.SortOrder, SortTarget: r.SortTarget, Serializable: r.Serializable, KeysOnly: r.KeysOnly,
 		})
 		if status.Code(err) == codes.OutOfRange && tries < triesAtRevision {
-			continue // kine's own idea of the latest revision can lag behind the table's
+			continue // all has gone in between, and kine does not know of that revision yet
 		}
 		if again, ok := resp.(*etcdserverpb.RangeResponse); err == nil && ok && again.Header != nil {
 			again.Header.Revision = revision

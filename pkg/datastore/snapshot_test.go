@@ -70,10 +70,12 @@ func TestListIsTrueToItsRevision(t *testing.T) {
 			}
 		})
 		for done := false; !done; {
-			// The first of several pages, and in the end a list of nothing.
 			page, err := c.Get(t.Context(), prefix, clientv3.WithPrefix(), clientv3.WithLimit(5))
 			if err != nil {
 				t.Fatal(err)
+			}
+			if done = len(page.Kvs) == 0; done {
+				break // its revision may be older
 			}
 			then, err := c.Get(t.Context(), prefix, clientv3.WithPrefix(), clientv3.WithLimit(5), clientv3.WithRev(page.Header.Revision))
 			if err != nil {
@@ -82,7 +84,6 @@ func TestListIsTrueToItsRevision(t *testing.T) {
 			if got, want := names(page), names(then); got != want {
 				t.Fatalf("a list at revision %d shows %s, there were %s", page.Header.Revision, got, want)
 			}
-			done = len(page.Kvs) == 0
 		}
 		writing.Wait()
 	}
@@ -114,6 +115,37 @@ func TestListOfNothingIsTrueToItsRevision(t *testing.T) {
 			done = len(list.Kvs) > 0
 		}
 		writing.Wait()
+	}
+}
+
+// TestListShowsNothingThatHasGone: whoever was told that a key is deleted does not find it in a list.
+func TestListShowsNothingThatHasGone(t *testing.T) {
+	c := open(t)
+	for round := range 100 {
+		prefix := fmt.Sprintf("/registry/gone-%d/", round)
+		var writing sync.WaitGroup
+		for i := range 8 {
+			writing.Go(func() {
+				key := fmt.Sprintf("%s%d", prefix, i)
+				if err := create(t.Context(), c, key); err != nil {
+					t.Error(err)
+					return
+				}
+				now, err := c.Get(t.Context(), key)
+				if err != nil || len(now.Kvs) != 1 {
+					t.Errorf("%s: %d keys, %v", key, len(now.Kvs), err)
+					return
+				}
+				if err := remove(t.Context(), c, key, now.Kvs[0].ModRevision); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		writing.Wait()
+		list, err := c.Get(t.Context(), prefix, clientv3.WithPrefix(), clientv3.WithLimit(500))
+		if err != nil || len(list.Kvs) > 0 {
+			t.Fatalf("round %d: %s is deleted and listed (%v)", round, names(list), err)
+		}
 	}
 }
 
