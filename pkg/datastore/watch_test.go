@@ -34,15 +34,17 @@ func TestWatchFromAListMissesNothing(t *testing.T) {
 			seen[string(kv.Key)] = true
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-		for r := range c.Watch(ctx, prefix, clientv3.WithPrefix(), clientv3.WithRev(list.Header.Revision+1), clientv3.WithPrevKV()) {
+		events := c.Watch(ctx, prefix, clientv3.WithPrefix(), clientv3.WithRev(list.Header.Revision+1), clientv3.WithPrevKV())
+		for len(seen) < n {
+			r, ok := <-events
+			if !ok {
+				break // it took too long
+			}
 			if err := r.Err(); err != nil {
 				t.Fatal(err)
 			}
 			for _, e := range r.Events {
 				seen[string(e.Kv.Key)] = true
-			}
-			if len(seen) == n {
-				break
 			}
 		}
 		cancel()
