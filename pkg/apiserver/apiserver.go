@@ -54,7 +54,7 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 		s.giveUp.Do(func() { close(s.gaveUp) })
 		runtime.Goexit()
 	}
-	chain, err := build(runCtx, o)
+	chain, documents, err := build(runCtx, o)
 	if err != nil {
 		cancel()
 		return nil, errors.Join(err, o.Listener.Close())
@@ -66,6 +66,7 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 		cancel()
 		return nil, errors.Join(fmt.Errorf("preparing the API server: %w", err), o.Listener.Close())
 	}
+	documents.started()
 	go func() {
 		defer close(s.done)
 		s.err = prepared.Run(runCtx)
@@ -133,24 +134,24 @@ func (s *Server) configFor(u user.Info) *rest.Config {
 }
 
 // build assembles the API server; nothing runs yet.
-func build(ctx context.Context, o Options) (*aggregatorapiserver.APIAggregator, error) {
+func build(ctx context.Context, o Options) (*aggregatorapiserver.APIAggregator, *openAPI, error) {
 	s, err := runOptions(o)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if err := s.GenericServerRunOptions.ComponentGlobalsRegistry.Set(); err != nil {
-		return nil, fmt.Errorf("setting feature gates: %w", err)
+		return nil, nil, fmt.Errorf("setting feature gates: %w", err)
 	}
 	completed, err := s.Complete(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("completing the API server's options: %w", err)
+		return nil, nil, fmt.Errorf("completing the API server's options: %w", err)
 	}
 	if errs := completed.Validate(); len(errs) != 0 {
-		return nil, fmt.Errorf("checking the API server's options: %w", utilerrors.NewAggregate(errs))
+		return nil, nil, fmt.Errorf("checking the API server's options: %w", utilerrors.NewAggregate(errs))
 	}
 	config, err := app.NewConfig(completed)
 	if err != nil {
-		return nil, fmt.Errorf("configuring the API server: %w", err)
+		return nil, nil, fmt.Errorf("configuring the API server: %w", err)
 	}
 	authn := &config.Aggregator.GenericConfig.Authentication
 	authn.Authenticator = union.NewFailOnError(inProcessAuthenticator, authn.Authenticator, anonymous.NewAuthenticator(allowAnonymous()))
@@ -159,13 +160,18 @@ func build(ctx context.Context, o Options) (*aggregatorapiserver.APIAggregator, 
 	config.Aggregator.GenericConfig.BuildHandlerChainFunc = func(h http.Handler, c *genericapiserver.Config) http.Handler {
 		return chainOf(withNotes(h, o.Notes), c)
 	}
+	config.KubeAPIs.ControlPlane.Generic.SkipOpenAPIInstallation = true // openAPI does it
 	full, err := config.Complete()
 	if err != nil {
-		return nil, fmt.Errorf("completing the API server: %w", err)
+		return nil, nil, fmt.Errorf("completing the API server: %w", err)
 	}
 	chain, err := app.CreateServerChain(full)
 	if err != nil {
-		return nil, fmt.Errorf("assembling the API server: %w", err)
+		return nil, nil, fmt.Errorf("assembling the API server: %w", err)
+	}
+	documents, err := installOpenAPI(chain, config.KubeAPIs.ControlPlane.Generic, o.Args)
+	if err != nil {
+		return nil, nil, fmt.Errorf("assembling the API server: %w", err)
 	}
 	for path, h := range o.Handlers {
 		mux := chain.GenericAPIServer.Handler.NonGoRestfulMux
@@ -177,10 +183,10 @@ func build(ctx context.Context, o Options) (*aggregatorapiserver.APIAggregator, 
 	}
 	for _, n := range o.Notes {
 		if err := chain.GenericAPIServer.AddReadyzChecks(n.check()); err != nil {
-			return nil, fmt.Errorf("assembling the API server: %w", err)
+			return nil, nil, fmt.Errorf("assembling the API server: %w", err)
 		}
 	}
-	return chain, nil
+	return chain, documents, nil
 }
 
 // waitReady asks /readyz until it says yes, the server ends or ctx does.
