@@ -160,7 +160,7 @@ func build(ctx context.Context, o Options) (*aggregatorapiserver.APIAggregator, 
 	config.Aggregator.GenericConfig.BuildHandlerChainFunc = func(h http.Handler, c *genericapiserver.Config) http.Handler {
 		return chainOf(withNotes(h, o.Notes), c)
 	}
-	config.KubeAPIs.ControlPlane.Generic.SkipOpenAPIInstallation = true // openAPI does it
+	prepareOpenAPI(config.KubeAPIs.ControlPlane.Generic)
 	full, err := config.Complete()
 	if err != nil {
 		return nil, nil, fmt.Errorf("completing the API server: %w", err)

@@ -17,6 +17,7 @@ import (
 	"weak"
 
 	"github.com/emicklei/go-restful/v3"
+	"k8s.io/apiserver/pkg/endpoints/openapi"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/apiserver/pkg/server/mux"
 	"k8s.io/apiserver/pkg/server/routes"
@@ -58,8 +59,24 @@ type openAPI struct {
 	built map[string]weak.Pointer[mux.PathRecorderMux]
 }
 
-// installOpenAPI serves the documents; c has SkipOpenAPIInstallation. args are the
-// arguments that the user gave.
+// prepareOpenAPI leaves the documents to installOpenAPI. What the builders put into
+// the configuration otherwise, to name operations, keeps all that they built with in
+// memory.
+func prepareOpenAPI(c *genericapiserver.Config) {
+	c.SkipOpenAPIInstallation = true
+	name := func(r common.Route) (string, []string, error) {
+		route, ok := r.(*restfuladapter.RouteAdapter)
+		if !ok {
+			return "", nil, fmt.Errorf("the route %s is of another kind, %T", r.Path(), r)
+		}
+		return openapi.GetOperationIDAndTags(route.Route)
+	}
+	c.OpenAPIConfig.GetOperationIDAndTagsFromRoute = name
+	c.OpenAPIV3Config.GetOperationIDAndTagsFromRoute = name
+}
+
+// installOpenAPI serves the documents; c has been prepared, and args are the arguments
+// that the user gave.
 func installOpenAPI(chain *aggregatorapiserver.APIAggregator, c *genericapiserver.Config, args []string) (*openAPI, error) {
 	server, ok := chain.GenericAPIServer.NextDelegate().(*genericapiserver.GenericAPIServer)
 	if !ok {
