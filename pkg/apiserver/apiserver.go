@@ -34,6 +34,7 @@ import (
 // Server is a running API server.
 type Server struct {
 	handler http.Handler
+	users   courtesy
 	cancel  context.CancelFunc
 	serving sync.WaitGroup
 	done    chan struct{} // closed when the API server has returned
@@ -54,7 +55,7 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 		s.giveUp.Do(func() { close(s.gaveUp) })
 		runtime.Goexit()
 	}
-	chain, documents, err := build(runCtx, o)
+	chain, documents, err := build(runCtx, o, &s.users)
 	if err != nil {
 		cancel()
 		return nil, errors.Join(err, o.Listener.Close())
@@ -130,11 +131,11 @@ func (s *Server) ControllerManagerConfig() *rest.Config {
 
 func (s *Server) configFor(u user.Info) *rest.Config {
 	caller := &user.DefaultInfo{Name: u.GetName(), Groups: append(slices.Clone(u.GetGroups()), user.AllAuthenticated)}
-	return (&transport{handler: s.handler, caller: caller, serving: &s.serving}).config()
+	return (&transport{handler: s.handler, users: &s.users, caller: caller, serving: &s.serving}).config()
 }
 
 // build assembles the API server; nothing runs yet.
-func build(ctx context.Context, o Options) (*aggregatorapiserver.APIAggregator, *openAPI, error) {
+func build(ctx context.Context, o Options, users *courtesy) (*aggregatorapiserver.APIAggregator, *openAPI, error) {
 	s, err := runOptions(o)
 	if err != nil {
 		return nil, nil, err
@@ -155,10 +156,10 @@ func build(ctx context.Context, o Options) (*aggregatorapiserver.APIAggregator, 
 	}
 	authn := &config.Aggregator.GenericConfig.Authentication
 	authn.Authenticator = union.NewFailOnError(inProcessAuthenticator, authn.Authenticator, anonymous.NewAuthenticator(allowAnonymous()))
-	// Innermost: who calls is known by then.
+	// Notes are innermost: who calls is known by then. Users count from the outset.
 	chainOf := config.Aggregator.GenericConfig.BuildHandlerChainFunc
 	config.Aggregator.GenericConfig.BuildHandlerChainFunc = func(h http.Handler, c *genericapiserver.Config) http.Handler {
-		return chainOf(withNotes(h, o.Notes), c)
+		return users.counting(chainOf(withNotes(h, o.Notes), c), c)
 	}
 	prepareOpenAPI(config.KubeAPIs.ControlPlane.Generic)
 	full, err := config.Complete()

@@ -48,7 +48,7 @@ func assembled(t *testing.T) (ours *openAPI, theirs http.Handler) {
 	chain, ours, err := build(ctx, Options{
 		Listener: listener, PKI: files, EtcdEndpoints: store.Endpoints, StoreCompacts: true,
 		ServiceClusterIPRange: "10.43.0.0/16", Args: []string{"v=0"},
-	})
+	}, &courtesy{})
 	if err != nil {
 		t.Fatal(err)
 	}
