@@ -196,12 +196,18 @@ installed_line() {
 	[ ! -f "$definition" ] || sed -n "$1" "$definition"
 }
 
-# Where reap keeps its data unless an argument or the environment names a directory: what the
-# configuration files say, the last one first, or its own default.
+# setting NAME: its value in the environment file, without the quotes.
+setting() {
+	[ -f "$work/env" ] || return 0
+	sed -n '/^'"$1"'=/{ s/^[^=]*=//; s/^"\(.*\)"$/\1/; s/\\\(["\\$`]\)/\1/g; p; }' "$work/env" | sed -n '$p'
+}
+
+# Where reap keeps its data unless an argument or the environment says so: what the configuration
+# files say, the last one first, or its own default.
 default_data_dir() {
-	for file in "$prefix/etc/reap/config.yaml" "$prefix/etc/reap/config.yaml.d"/*.yaml; do
-		[ ! -f "$file" ] || sed -n 's/^data-dir:[[:space:]]*//p' "$file"
-	done | sed "s/[[:space:]]#.*//; s/[[:space:]]*\$//; s/^\([\"']\)\(.*\)\1\$/\2/" >"$work/data-dir"
+	for file in "$prefix$config" "$prefix$config.d"/*.yaml; do
+		[ -z "$config" ] || [ ! -f "$file" ] || sed -n 's/^data-dir:[[:space:]]*//p' "$file"
+	done | sed 's/[[:space:]]#.*//; s/[[:space:]]*$//; s/^\(["'\'']\)\(.*\)\1$/\2/' >"$work/data-dir"
 	if [ -s "$work/data-dir" ]; then
 		sed -n '$p' "$work/data-dir"
 	elif [ "$(id -u)" = 0 ]; then
@@ -232,22 +238,25 @@ read_arguments() {
 	*) die "only \`reap server\` is installed as a service: its arguments start with -, and \"$1\" does not" ;;
 	esac
 
-	data_dir=
+	data_dir=$(setting REAP_DATA_DIR)
+	config=$(setting REAP_CONFIG)
+	config=${config:-/etc/reap/config.yaml}
 	previous=
 	for argument; do
 		case $argument in
 		*"$newline"*) die "an argument with a line break cannot go into a service" ;;
 		--data-dir=*) data_dir=${argument#--data-dir=} ;;
+		--config=*) config=${argument#--config=} ;;
 		--datastore-endpoint*)
 			say "note: every local user can read the arguments of a service; REAP_DATASTORE_ENDPOINT keeps a password from them"
 			;;
 		esac
-		[ "$previous" != --data-dir ] || data_dir=$argument
+		case $previous in
+		--data-dir) data_dir=$argument ;;
+		--config) config=$argument ;;
+		esac
 		previous=$argument
 	done
-	if [ -z "$data_dir" ] && [ "$init" != none ]; then
-		data_dir=$(sed -n 's/^REAP_DATA_DIR="\(.*\)"$/\1/p' "$work/env")
-	fi
 	if [ -z "$data_dir" ]; then
 		if [ "$service" = reap ]; then
 			data_dir=$(default_data_dir)
@@ -597,8 +606,8 @@ prepare_environment() {
 
 put_unit() {
 	case $data_dir in
-	/etc/* | /usr/* | /boot/* | /efi/*) protect_system=no ;;
-	*) protect_system=full ;;
+	/usr/* | /boot/* | /efi/*) protect_system=no ;;
+	*) protect_system=yes ;;
 	esac
 	put "$unit" 644 <<-EOF
 		# Written by install.sh, which writes it again on every run. Changes of your own go into a
@@ -621,8 +630,8 @@ put_unit() {
 		TimeoutStartSec=300s
 		TimeoutStopSec=30s
 		LimitNOFILE=1048576
-		# Data, kubeconfig and audit log are where the arguments say, in a home or in /tmp as well: no
-		# ProtectHome, no PrivateTmp. Files of other users' and ports below 1024 are root's to open.
+		# Data, kubeconfig and audit log are where the arguments say, be it in /etc, /home or /tmp: those
+		# stay open. The capabilities are for other users' files and for ports below 1024.
 		CapabilityBoundingSet=CAP_CHOWN CAP_DAC_OVERRIDE CAP_DAC_READ_SEARCH CAP_FOWNER CAP_NET_BIND_SERVICE
 		NoNewPrivileges=yes
 		ProtectSystem=$protect_system

@@ -64,7 +64,7 @@ listing /tmp/before
 # Files beside install.sh, arguments and settings with everything that quoting can get wrong.
 mkdir -p /srv/odd
 echo 'log-level: debug' >'/srv/odd/a "b" $c`d%e.yaml'
-must env REAP_CONFIG='/srv/odd/a "b" $c`d%e.yaml' dash /test/v1/install.sh --write-kubeconfig='/srv/odd/k $name%i "x".kubeconfig'
+must env REAP_CONFIG='/srv/odd/a "b" $c`d%e.yaml' dash /test/v1/install.sh --write-kubeconfig='/etc/k $name%i "x".yaml'
 cat "$out"
 case $init in
 none)
@@ -75,7 +75,7 @@ none)
 *)
 	says 'reap is ready'
 	[ "$(stat -c %a /etc/reap/reap.env)" = 600 ] || fail "the environment file is open to others"
-	[ -f '/srv/odd/k $name%i "x".kubeconfig' ] || fail "the arguments arrived otherwise: $(ls /srv/odd)"
+	[ -f '/etc/k $name%i "x".yaml' ] || fail "the arguments arrived otherwise: $(ls /etc)"
 	tr '\0' '\n' <"/proc/$(pid)/environ" | grep -q -x -F 'REAP_CONFIG=/srv/odd/a "b" $c`d%e.yaml' ||
 		fail "the settings arrived otherwise"
 	;;
@@ -129,6 +129,7 @@ else
 	says 'cannot fetch'
 	goes_on_as "$second"
 
+	rm '/etc/k $name%i "x".yaml'
 	must env INSTALL_REAP_BASE_URL=/test/reap-$v2-airgap.tar.gz busybox sh /test/v1/install.sh
 	cat "$out"
 	another_than "$second" || fail "it was not restarted"
@@ -136,7 +137,7 @@ else
 	must reap --version
 	says "$v2"
 	must reap kubectl get configmap kept
-	[ -f '/srv/odd/k $name%i "x".kubeconfig' ] || fail "the arguments are gone"
+	[ -f '/etc/k $name%i "x".yaml' ] || fail "the arguments are gone"
 	must_fail dash /test/v1/install.sh
 	says "$v1 is older than the installed $v2"
 	goes_on_as "$third"
@@ -192,7 +193,7 @@ rm -r /srv/elsewhere
 
 must reap-uninstall.sh --purge
 cat "$out"
-rm -r /srv/odd
+rm -rf /srv/odd '/etc/k $name%i "x".yaml' # which are the user's
 case $init in
 systemd)
 	must_fail systemctl cat reap

@@ -378,7 +378,7 @@ case_machines() {
 	rm -f "$t/path/uname" "$t/path/getconf"
 	while read -r system machine bits name; do
 		printf '#!%s\n[ "$1" = -s ] && echo %s || echo %s\n' "$(command -v sh)" "$system" "$machine" >"$t/path/uname"
-		printf '#!%s\necho %s\n' "$(command -v sh)" "$bits" >"$t/path/getconf"
+		printf '#!%s\n[ "$1" = LONG_BIT ] && echo %s\n' "$(command -v sh)" "$bits" >"$t/path/getconf"
 		chmod 755 "$t/path/uname" "$t/path/getconf"
 		if [ "$name" = none ]; then
 			must_fail install INSTALL_REAP_VERSION=v1
@@ -404,6 +404,17 @@ case_machines() {
 		Linux riscv64 64 none
 		Darwin arm64 64 none
 	EOF
+}
+
+case_systemd_dir() {
+	need_root
+	with_systemd
+	must install INSTALL_REAP_VERSION=v1 INSTALL_REAP_SYSTEMD_DIR=/usr/lib/systemd/system
+	has /usr/lib/systemd/system/reap.service 'ExecStart=/usr/local/bin/reap server'
+	[ ! -e "$root/etc/systemd/system/reap.service" ] || fail "there are two units"
+	must uninstall
+	[ -z "$(find "$root" -type f)" ] || fail "left behind: $(find "$root" -type f)"
+	must_fail install INSTALL_REAP_VERSION=v1 INSTALL_REAP_SYSTEMD_DIR=relative
 }
 
 # old_installation_runs_on: nothing of v1 was touched by what failed just now.
@@ -598,8 +609,8 @@ case_unpacked_bundle() {
 	says 'neither curl nor wget' # which is what the release page would need
 	chmod 755 "$t/reap-v1"
 	# Piped into a shell the script lies nowhere.
-	# shellcheck disable=SC2086
-	if env -i PATH="$t/path:$t/init" INSTALL_REAP_ROOT="$root" $shell -s <install.sh >"$t/out" 2>&1; then
+	ln -s "${shell%% *}" "$t/path/sh"
+	if env -i PATH="$t/path:$t/init" INSTALL_REAP_ROOT="$root" sh -s <install.sh >"$t/out" 2>&1; then
 		fail "took the files of the current directory"
 	fi
 	says 'neither curl nor wget'
@@ -635,15 +646,22 @@ case_bin_dir() {
 case_data_dir() {
 	need_root
 	with_systemd
-	mkdir -p "$root/etc/reap/config.yaml.d"
+	mkdir -p "$root/etc/reap/config.yaml.d" "$root/srv"
 	printf 'log-level: info\ndata-dir: /srv/first\n' >"$root/etc/reap/config.yaml"
 	must install INSTALL_REAP_VERSION=v1
 	says '/srv/first/admin.kubeconfig'
 	printf 'data-dir: "/srv/second one"  # on the other disk\n' >"$root/etc/reap/config.yaml.d/50.yaml"
 	must install INSTALL_REAP_VERSION=v1
 	says '/srv/second one/admin.kubeconfig'
-	must install INSTALL_REAP_VERSION=v1 REAP_DATA_DIR=/srv/third
-	says '/srv/third/admin.kubeconfig'
+	printf "data-dir: '/srv/other'\n" >"$root/srv/other.yaml"
+	must install INSTALL_REAP_VERSION=v1 REAP_CONFIG=/srv/other.yaml
+	says '/srv/other/admin.kubeconfig'
+	must install INSTALL_REAP_VERSION=v1 -- --config /etc/reap/config.yaml
+	says '/srv/second one/admin.kubeconfig'
+	must install INSTALL_REAP_VERSION=v1 -- --config=
+	says '/var/lib/reap/admin.kubeconfig'
+	must install INSTALL_REAP_VERSION=v1 'REAP_DATA_DIR=/srv/$third'
+	says '/srv/$third/admin.kubeconfig'
 	must install INSTALL_REAP_VERSION=v1 -- --data-dir=/usr/fourth
 	says '/usr/fourth/admin.kubeconfig'
 	has /etc/systemd/system/reap.service ProtectSystem=no
