@@ -36,8 +36,15 @@ skip() {
 # --- a throw-away machine -----------------------------------------------------------------------
 
 set_up() {
-	t=$(mktemp -d)
-	trap 'rm -rf "$t"' EXIT
+	t=${IN_NAMESPACE:-}
+	if [ -z "$t" ]; then
+		t=$(mktemp -d)
+		trap 'rm -rf "$t"' EXIT
+	else
+		# The case again, in a mount namespace. Whoever made the directory removes it, when nothing is
+		# mounted in it any more.
+		rm -rf "${t:?}"/*
+	fi
 	chmod 755 "$t" # for the case that gives up root
 	root=$t/root
 	mkdir -p "$root/usr/local/bin" "$root/run" "$t/path" "$t/init" "$t/site"
@@ -677,7 +684,7 @@ case_read_only_bin_dir() {
 	unshare -m true 2>/dev/null || skip "cannot make a mount namespace"
 	if [ -z "${IN_NAMESPACE:-}" ]; then
 		code=0
-		IN_NAMESPACE=1 unshare -m sh "$script" read_only_bin_dir || code=$?
+		IN_NAMESPACE=$t unshare -m sh "$script" read_only_bin_dir || code=$?
 		exit "$code"
 	fi
 	mount -t tmpfs -o ro tmpfs "$root/usr/local/bin" || skip "cannot mount"
@@ -892,7 +899,7 @@ case_purge_mount() {
 	unshare -m true 2>/dev/null || skip "cannot make a mount namespace"
 	if [ -z "${IN_NAMESPACE:-}" ]; then
 		code=0
-		IN_NAMESPACE=1 unshare -m sh "$script" purge_mount || code=$?
+		IN_NAMESPACE=$t unshare -m sh "$script" purge_mount || code=$?
 		exit "$code"
 	fi
 	must install INSTALL_REAP_VERSION=v1 -- '--data-dir=/var/lib/odd name'
