@@ -382,9 +382,13 @@ locate() {
 	*.tar.gz | *.tgz)
 		archive=true
 		from=$base
-		sums=$(tar -tzf "$base" 2>/dev/null | sed -n '/^\(.*\/\)\{0,1\}sha256sums\.txt$/p' | head -n 1)
-		[ -n "$sums" ] || die "$base is no bundle of reap, or not whole: no sha256sums.txt found in it; nothing was changed"
-		top=${sums%sha256sums.txt}
+		# Its first line is enough: a slow device takes its time over the rest.
+		top=$(tar -tzf "$base" 2>/dev/null | head -n 1)
+		[ -n "$top" ] || die "$base is no bundle of reap, or not whole; nothing was changed"
+		case $top in
+		*/*) top=${top%%/*}/ ;;
+		*) top= ;;
+		esac
 		;;
 	*)
 		asset=${base##*/}
