@@ -847,6 +847,8 @@ start_systemd() {
 			systemctl --root="${prefix:-/}" enable "$service.service" >/dev/null 2>&1 ||
 				die "systemctl could not enable $service.service"
 			say "systemd is not running here: $service starts with the next boot"
+			# In a container that has systemctl there is none.
+			next="boot, or start it by hand: $binary server${arguments:+ with your arguments}"
 		else
 			say "$service.service was written and not enabled"
 			next="systemctl enable --now $service"
