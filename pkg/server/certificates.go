@@ -19,8 +19,11 @@ const (
 	// interval is elapsed time; whether they last is up to the wall clock, which a
 	// device may learn only after its start.
 	lookAfterEvery = time.Hour
-	// remindEvery is how often the log says again that a CA comes near its end.
+	// remindEvery is how often the log says again what people have to do.
 	remindEvery = 24 * time.Hour
+	// Kubernetes makes a certificate for the API server's calls to itself at each start,
+	// from an hour before it on, and keeps it in memory, out of anybody's reach.
+	inMemoryBefore, inMemoryAfter = time.Hour, 3 * 365 * 24 * time.Hour
 )
 
 var (
@@ -33,8 +36,9 @@ var (
 
 // seen is what the last look at the certificates has shown.
 type seen struct {
+	began    time.Time         // the first look, by the wall clock
 	serials  map[string]string // by certificate
-	reminded time.Time         // of CAs; zero for never
+	reminded time.Time         // of what people have to do; zero for never
 }
 
 // keep renews certificates that come near their end while the server runs, at once,
@@ -103,6 +107,7 @@ func (a *access) look() (pki.Files, error) {
 	dir := config.PKIDir(a.cfg.DataDir)
 	if a.seen.serials == nil {
 		a.seen.serials = map[string]string{}
+		a.seen.began = time.Now().Round(0)
 		// Fails where there are none yet, which nobody has to be told.
 		if old, err := pki.Inspect(dir, time.Now()); err == nil {
 			a.seen.replaced(old)
@@ -136,6 +141,11 @@ func (a *access) tell(dir string) {
 	for _, c := range a.seen.replaced(all) {
 		logrus.WithFields(logrus.Fields{"certificate": c.Name, "until": c.Expires}).Info("certificate renewed")
 	}
+	a.remind(all)
+}
+
+// remind says, once a day, what only people can do.
+func (a *access) remind(all []pki.Certificate) {
 	if !a.seen.reminded.IsZero() && time.Since(a.seen.reminded) < remindEvery {
 		return
 	}
@@ -145,6 +155,12 @@ func (a *access) tell(dir string) {
 			logrus.WithFields(logrus.Fields{"certificate": c.Name, "verdict": c.Verdict, "until": c.Expires}).
 				Warn("a certificate authority needs replacing by hand: see docs/certificates.md")
 		}
+	}
+	// What the wall clock says now, however much time has passed.
+	if moved := time.Now().Round(0).Sub(a.seen.began); moved < -inMemoryBefore || moved > inMemoryAfter {
+		a.seen.reminded = time.Now()
+		logrus.WithField("started", a.seen.began).
+			Warn("the API server does not trust its own certificate in memory at this time: restart reap")
 	}
 }
 

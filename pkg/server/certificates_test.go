@@ -191,3 +191,33 @@ func TestAuthorityNearItsEndIsWarnedAboutOnceADay(t *testing.T) {
 		}
 	})
 }
+
+// TestCertificateInMemoryThatIsOverAsksForARestart lets more than three years pass.
+func TestCertificateInMemoryThatIsOverAsksForARestart(t *testing.T) {
+	log := test.NewGlobal()
+	t.Cleanup(func() { logrus.StandardLogger().ReplaceHooks(logrus.LevelHooks{}) })
+	synctest.Test(t, func(t *testing.T) {
+		top := t.TempDir()
+		a := &access{cfg: config.Server{DataDir: top}, url: "https://127.0.0.1:6443", kubeconfig: config.AdminKubeconfig(top)}
+		if _, err := a.look(); err != nil {
+			t.Fatal(err)
+		}
+		const day = 24 * time.Hour
+		for _, step := range []struct {
+			pass time.Duration
+			want int
+		}{{0, 0}, {3*365*day - time.Hour, 0}, {2 * time.Hour, 1}, {time.Hour, 1}, {day, 2}} {
+			time.Sleep(step.pass)
+			a.tell(config.PKIDir(top))
+			var warnings int
+			for _, e := range log.AllEntries() {
+				if strings.Contains(e.Message, "restart reap") {
+					warnings++
+				}
+			}
+			if warnings != step.want {
+				t.Errorf("at %v: %d warnings, want %d", time.Now(), warnings, step.want)
+			}
+		}
+	})
+}

@@ -25,6 +25,8 @@ import (
 const (
 	// datastoreTimeout bounds how long a start waits for a database.
 	datastoreTimeout = 60 * time.Second
+	// lockTimeout bounds how long a start waits for `reap certificate`, which needs a moment.
+	lockTimeout = 60 * time.Second
 	// apiserverTimeout bounds how long a start waits for the API server.
 	apiserverTimeout = 3 * time.Minute
 	// stopTimeout bounds the end of the API server: a request may wait for a
@@ -91,7 +93,9 @@ func (s *server) run(ctx context.Context) (err error) {
 	defer store.Stop()
 
 	// Held until the API server has read them: nobody replaces half of a pair under its hands.
-	unlock, err := pki.Lock(ctx, s.cfg.DataDir)
+	lockCtx, locked := context.WithTimeoutCause(ctx, lockTimeout, fmt.Errorf("still busy after %s", lockTimeout))
+	defer locked()
+	unlock, err := pki.Lock(lockCtx, s.cfg.DataDir)
 	if err != nil {
 		return errors.Join(err, listener.Close())
 	}
