@@ -182,3 +182,22 @@ func TestCertificateMistakes(t *testing.T) {
 		t.Error("the directory was made")
 	}
 }
+
+// TestCertificatesAreTheOwners: nobody else can look or write, and is told whom to be.
+func TestCertificatesAreTheOwners(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can give a directory away")
+	}
+	dir := dataDirWithCertificates(t)
+	if err := os.Chown(config.PKIDir(dir), 65534, 65534); err != nil {
+		t.Fatal(err)
+	}
+	before := contents(t, dir)
+	got := reap(t, nil, "certificate", "rotate", "--data-dir", dir)
+	if got.code != exitRun || got.stdout != "" || strings.Count(got.stderr, "\n") != 1 || !strings.Contains(got.stderr, "run this as that user") {
+		t.Errorf("%+v", got)
+	}
+	if names := changes(before, contents(t, dir)); names != nil {
+		t.Errorf("changed %v", names)
+	}
+}

@@ -71,7 +71,7 @@ func Inspect(dir string, now time.Time) ([]Certificate, error) {
 	for _, l := range leaves(dir, nil, nil) {
 		cert, verdict, err := inspectPair(l.certFile, l.keyFile)
 		if err != nil {
-			return nil, fmt.Errorf("reading certificate: %w: a start of the server makes what is missing or damaged anew", err)
+			return nil, fmt.Errorf("reading certificate: %w: run this as the user that owns it; a start of the server makes anew what is missing or damaged", err)
 		}
 		ca := authorities[l.authority]
 		if verdict == OK && cert.CheckSignatureFrom(ca) != nil {

@@ -22,7 +22,7 @@ func Lock(ctx context.Context, dir string) (unlock func(), err error) {
 		if ctx.Err() != nil {
 			return nil, fmt.Errorf("waiting for another reap that is at the certificates in %s: %w", dir, context.Cause(ctx))
 		}
-		return nil, fmt.Errorf("locking the certificates: %w: make %s readable for the user that runs reap", err, dir)
+		return nil, fmt.Errorf("locking the certificates: %w: run this as the user that owns %s", err, dir)
 	}
 	return func() { _ = l.Unlock() }, nil // ends with the process at the latest
 }
