@@ -14,19 +14,19 @@ func flagsFirst(commands []*cli.Command, args []string) []string {
 	if len(args) < 3 || slices.Contains(args, "--generate-bash-completion") {
 		return args
 	}
-	i := slices.IndexFunc(commands, func(c *cli.Command) bool { return c.HasName(args[1]) })
-	if i < 0 || commands[i].SkipFlagParsing {
+	command, depth := findCommand(commands, args)
+	if command == nil || command.SkipFlagParsing || len(command.Subcommands) > 0 {
 		return args
 	}
 	takesValue := map[string]bool{}
-	for _, f := range commands[i].Flags {
+	for _, f := range command.Flags {
 		for _, name := range f.Names() {
 			d, documented := f.(cli.DocGenerationFlag)
 			takesValue[name] = documented && d.TakesValue()
 		}
 	}
-	flags, rest := slices.Clone(args[:2]), []string(nil)
-	for i := 2; i < len(args); i++ {
+	flags, rest := slices.Clone(args[:depth]), []string(nil)
+	for i := depth; i < len(args); i++ {
 		switch word := args[i]; {
 		case word == "--":
 			return slices.Concat(flags, rest, args[i:])
@@ -41,4 +41,17 @@ func flagsFirst(commands []*cli.Command, args []string) []string {
 		}
 	}
 	return append(flags, rest...)
+}
+
+// findCommand returns the command, or a command's subcommand, that args begin with, and how many of args name
+// it; nil if there is none.
+func findCommand(commands []*cli.Command, args []string) (command *cli.Command, depth int) {
+	for depth = 1; depth < len(args); depth++ {
+		i := slices.IndexFunc(commands, func(c *cli.Command) bool { return c.HasName(args[depth]) })
+		if i < 0 {
+			break
+		}
+		command, commands = commands[i], commands[i].Subcommands
+	}
+	return command, depth
 }

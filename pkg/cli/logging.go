@@ -5,6 +5,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -148,12 +149,16 @@ func (s klogSink) Info(v int, message string, keysAndValues ...any) {
 	s.LogSink.Info(logrusrLevel(v), message, keysAndValues...)
 }
 
-// behindItsCache is in how a controller of Kubernetes says that its cache does not show yet what it wrote
-// itself. It looks again at once: that is no warning. The error's type is lost on the way here.
-const behindItsCache = " is not as new as written version: "
+// passing are in errors of Kubernetes that are no warning, since who logs them looks again at once. Their
+// types are lost on the way here.
+var passing = []string{
+	" is not as new as written version: ", // a controller's cache does not show yet what it wrote itself
+	// A certificate's two files are replaced one right after the other. If they never fit, reap says so.
+	"key failed with : tls: private key does not match public key",
+}
 
 func (s klogSink) Error(err error, message string, keysAndValues ...any) {
-	if err != nil && strings.Contains(err.Error(), behindItsCache) {
+	if err != nil && slices.ContainsFunc(passing, func(text string) bool { return strings.Contains(err.Error(), text) }) {
 		if s.Enabled(1) {
 			s.LogSink.Info(logrusrDebug, message, append(keysAndValues, "error", err)...)
 		}

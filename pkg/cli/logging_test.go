@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -16,6 +17,7 @@ import (
 	"k8s.io/kubernetes/pkg/controller/util/consistency"
 
 	"github.com/reap-dev/reap/pkg/config"
+	"github.com/reap-dev/reap/pkg/pki"
 )
 
 // Logging is the process's own, so these tests do not run in parallel.
@@ -23,7 +25,19 @@ import (
 // errStale is as upstream's controllers wrap it.
 var errStale = fmt.Errorf("sync %q failed with %v", "ns/n", &consistency.ConsistencyError{ReadRV: "1", WroteRV: "2"})
 
+// errHalf is as kube-apiserver wraps it.
+func errHalf(t *testing.T) error {
+	t.Helper()
+	f, err := pki.Ensure(t.TempDir(), pki.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = tls.LoadX509KeyPair(f.ServingCert, f.AdminKey)
+	return fmt.Errorf("%v failed with : %v", "key", err)
+}
+
 func TestKlogGoesThroughLogrus(t *testing.T) {
+	half := errHalf(t)
 	everything := map[string]func(){
 		"infof":        func() { klog.Infof("info %d\n", 1) },
 		"v2":           func() { klog.V(2).Info("v2") },
@@ -34,6 +48,7 @@ func TestKlogGoesThroughLogrus(t *testing.T) {
 		"infoS":        func() { klog.InfoS("info", "after", 2*time.Second) },
 		"errorS":       func() { klog.ErrorS(errors.New("cause"), "failed", "object", klog.KRef("ns", "n")) },
 		"behind":       func() { klog.ErrorS(errStale, "Unhandled Error") },
+		"half a pair":  func() { klog.ErrorS(half, "Unhandled Error") },
 		"contextual":   func() { klog.Background().WithName("part").V(2).Info("v2") },
 		"contextual 5": func() { klog.Background().WithValues("k", "v").V(5).Info("v5") },
 		"contextual 9": func() { klog.Background().V(9).Info("v9") },
@@ -42,11 +57,11 @@ func TestKlogGoesThroughLogrus(t *testing.T) {
 		"error": {},
 		"info":  {"errorf": "warning", "errorS": "warning"},
 		"debug": {
-			"errorf": "warning", "errorS": "warning", "warning": "debug", "behind": "debug",
+			"errorf": "warning", "errorS": "warning", "warning": "debug", "behind": "debug", "half a pair": "debug",
 			"infof": "debug", "v2": "debug", "infoS": "debug", "contextual": "debug",
 		},
 		"trace": {
-			"errorf": "warning", "errorS": "warning", "warning": "debug", "behind": "debug",
+			"errorf": "warning", "errorS": "warning", "warning": "debug", "behind": "debug", "half a pair": "debug",
 			"infof": "debug", "v2": "debug", "infoS": "debug", "contextual": "debug",
 			// klog's own line does not say its V-level.
 			"v5": "debug", "contextual 5": "trace",

@@ -32,9 +32,11 @@ func flagNames(c *cli.Command) []string {
 	return names
 }
 
-func unknownCommand(c *cli.Context) error {
+// unknownCommand is the error for a command line whose first argument is none of the commands of the
+// program, or of the command that helpName is.
+func unknownCommand(c *cli.Context, commands []*cli.Command, helpName string) error {
 	var names []string
-	for _, command := range c.App.VisibleCommands() {
+	for _, command := range commands {
 		names = append(names, command.Names()...)
 	}
 	word := c.Args().First()
@@ -42,7 +44,7 @@ func unknownCommand(c *cli.Context) error {
 	if n := config.Nearest(word, names); n != "" {
 		text += fmt.Sprintf(" (did you mean %q?)", n)
 	}
-	return fmt.Errorf("%s; see 'reap --help'", text)
+	return fmt.Errorf("%s; see '%s --help'", text, helpName)
 }
 
 // noArguments refuses what is left of a command line after its flags. A value with the looks of a URL

@@ -39,6 +39,17 @@ func ClientFlags() ([]cli.Flag, *Client) {
 	}, c
 }
 
+// DataDirFlags returns the flags of the commands that work on a data directory itself, and what finds it, to
+// be called after a command line has been parsed with these flags.
+func DataDirFlags() (flags []cli.Flag, find func() (string, error)) {
+	s := DefaultServer()
+	c := &Client{dataDir: s.DataDir, loader: newLoader(s.options())}
+	c.option = stringOption(&c.dataDir, parseDataDir, option{
+		name: dataDirName, category: categoryStorage, placeholder: "DIR", usage: "data directory of the reap server",
+	})
+	return []cli.Flag{c.option.cliFlag(), c.loader.config.cliFlag()}, c.DataDir
+}
+
 // DataDirGiven reports whether the command line names the data directory.
 func (c *Client) DataDirGiven() bool { return c.option.flag.given }
 

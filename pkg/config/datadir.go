@@ -19,6 +19,11 @@ func defaultDataDir(euid int, lookupEnv func(string) (string, bool)) string {
 	return ""
 }
 
+// PKIDir is where a server on the data directory keeps its certificates and keys.
+func PKIDir(dataDir string) string {
+	return filepath.Join(dataDir, "pki")
+}
+
 // AdminKubeconfig is the kubeconfig that a server on the data directory writes for its administrator.
 func AdminKubeconfig(dataDir string) string {
 	return filepath.Join(dataDir, "admin.kubeconfig")

@@ -16,6 +16,17 @@ import (
 	certutil "k8s.io/client-go/util/cert"
 )
 
+const (
+	serverCA = "server-ca"
+	clientCA = "client-ca"
+	// frontProxyCA is not the client CA: who holds a certificate of this one may
+	// claim to be anybody, by request header.
+	frontProxyCA = "front-proxy-ca"
+)
+
+// authorityNames are all CAs, in the order of their making.
+var authorityNames = []string{serverCA, clientCA, frontProxyCA}
+
 // authority is a CA that can sign. Immutable.
 type authority struct {
 	certFile string

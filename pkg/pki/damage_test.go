@@ -69,7 +69,11 @@ func TestCutDuringFirstStart(t *testing.T) {
 		wantError(t, err, filepath.Join(dir, name), "check that")
 		unblock()
 		before := snapshot(t, dir)
-		if len(before) != i {
+		want := i
+		if name == "serving.crt" || name == "admin.crt" || name == "front-proxy.crt" {
+			want-- // its key waits for it
+		}
+		if len(before) != want {
 			t.Fatalf("%d files exist before %s is written: the order is not that of allFiles", len(before), name)
 		}
 		temp := filepath.Join(dir, "."+name+".reap-tmp")

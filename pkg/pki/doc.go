@@ -22,8 +22,8 @@
 //     anything is signed. A .crt without its .pem is therefore never the work of
 //     a cut but the loss of a key that clients trust: an error. A .pem without
 //     its .crt is completed.
-//   - A leaf's key is written before its certificate. Whatever a cut leaves, a
-//     pair that is not whole does not match and is made anew.
+//   - A leaf's key takes its place right before its certificate. Whatever a cut
+//     leaves, a pair that is not whole does not match and is made anew.
 //   - The service-account key is one file.
 //
 // # Promises
@@ -34,11 +34,13 @@
 // keeps what it had if it reads a pair between its two writes. Leaves hold no
 // state: removing a leaf's files is always safe.
 //
-// One call at a time per directory: the caller holds the data directory's lock.
+// One call at a time per directory: the caller holds Lock, `reap certificate` as
+// well as a server.
 //
 // # Non-promises
 //
-// CAs are not rotated. To bring one's own, put its PEM key and certificate into
-// NAME-ca.pem before the first start; NAME-ca.crt may hold further certificates
-// that are to be trusted beside it. Leaves that another CA signed are replaced.
+// CAs are not rotated, by Rotate neither. To bring one's own, put its PEM key and
+// certificate into NAME-ca.pem before a start; NAME-ca.crt may hold further
+// certificates that are to be trusted beside it. Leaves that another CA signed are
+// replaced. docs/certificates.md has the steps.
 package pki

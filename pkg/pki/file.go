@@ -9,47 +9,83 @@ import (
 	"syscall"
 )
 
-// writeAtomic replaces path by a file with data and exactly mode, whatever the
-// umask. After a power cut path holds the old file or the new one, whole; once
-// writeAtomic has returned, the new one. A symbolic link at path is replaced.
+// newFile is what is to be at a path, with exactly this mode.
+type newFile struct {
+	path string
+	data []byte
+	mode os.FileMode
+}
+
+// writeAtomic is replace for one file.
+func writeAtomic(path string, data []byte, mode os.FileMode) error {
+	return replace(newFile{path, data, mode})
+}
+
+// replace puts the files, all of one directory, into their places, each whole and
+// with its mode whatever the umask. After a power cut each path holds the old file
+// or the new one; once replace has returned, the new one. A symbolic link at a path
+// is replaced.
 //
-// The temporary file has a fixed name that nobody else uses, so what a cut left
-// of it goes with the next write. Two writers of one path must not run at once.
-func writeAtomic(path string, data []byte, mode os.FileMode) (err error) {
-	dir, base := filepath.Dir(path), filepath.Base(path)
-	temp := filepath.Join(dir, "."+base+".reap-tmp")
-	defer func() {
-		if err != nil {
-			err = fmt.Errorf("writing %s: %w: check that %s has free space and is writable for the user that runs reap", path, err, dir)
+// All are on the disk before the first takes its place: whoever watches a key and
+// its certificate finds one without the other for no longer than two renames take.
+//
+// The temporary files have fixed names that nobody else uses, so what a cut left of
+// them goes with the next write. Two writers of one path must not run at once.
+func replace(files ...newFile) error {
+	for i, f := range files {
+		if err := f.prepare(); err != nil {
+			discard(files[:i+1])
+			return f.failed(err)
 		}
-	}()
-	if err := os.Remove(temp); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	}
+	for i, f := range files {
+		if err := os.Rename(f.temp(), f.path); err != nil {
+			discard(files[i:])
+			return f.failed(err)
+		}
+	}
+	if err := syncDir(filepath.Dir(files[0].path)); err != nil {
+		return files[0].failed(err)
+	}
+	return nil
+}
+
+// discard removes temporary files. Should that fail, the next write does it.
+func discard(files []newFile) {
+	for _, f := range files {
+		_ = os.Remove(f.temp())
+	}
+}
+
+func (f newFile) temp() string {
+	return filepath.Join(filepath.Dir(f.path), "."+filepath.Base(f.path)+".reap-tmp")
+}
+
+func (f newFile) failed(err error) error {
+	return fmt.Errorf("writing %s: %w: check that %s has free space and is writable for the user that runs reap", f.path, err, filepath.Dir(f.path))
+}
+
+// prepare writes the temporary file.
+func (f newFile) prepare() error {
+	if err := os.Remove(f.temp()); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	f, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	temp, err := os.OpenFile(f.temp(), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return err
 	}
-	_, err = f.Write(data)
+	_, err = temp.Write(f.data)
 	if err == nil {
-		err = f.Chmod(mode)
+		err = temp.Chmod(f.mode)
 	}
 	if err == nil {
 		// Before the rename, which may reach the disk before the data otherwise.
-		err = f.Sync()
+		err = temp.Sync()
 	}
-	if closeErr := f.Close(); err == nil {
+	if closeErr := temp.Close(); err == nil {
 		err = closeErr
 	}
-	if err == nil {
-		err = os.Rename(temp, path)
-	}
-	if err != nil {
-		// Should this fail too, the next write of path does it.
-		_ = os.Remove(temp)
-		return err
-	}
-	return syncDir(dir)
+	return err
 }
 
 // makeDir makes dir and its missing parents, mode 0700, so that they last

@@ -10,18 +10,48 @@ import (
 	"io/fs"
 	"net"
 	"os"
+	"path/filepath"
 	"slices"
 	"time"
 )
 
 // leaf is what a certificate must say, and where it and its key are kept.
 type leaf struct {
+	name, authority   string // its files' base name, and its CA's
 	certFile, keyFile string
 	commonName        string
 	organization      []string
 	usage             x509.ExtKeyUsage
 	dnsNames          []string
 	ips               []net.IP
+}
+
+// leaves are all there are. The names and addresses are the serving certificate's.
+func leaves(dir string, dnsNames []string, ips []net.IP) []leaf {
+	all := []leaf{{
+		name:       "serving",
+		authority:  serverCA,
+		commonName: "kube-apiserver",
+		usage:      x509.ExtKeyUsageServerAuth,
+		dnsNames:   dnsNames,
+		ips:        ips,
+	}, {
+		name:         "admin",
+		authority:    clientCA,
+		commonName:   adminName,
+		organization: []string{"system:masters"},
+		usage:        x509.ExtKeyUsageClientAuth,
+	}, {
+		name:       "front-proxy",
+		authority:  frontProxyCA,
+		commonName: FrontProxyName,
+		usage:      x509.ExtKeyUsageClientAuth,
+	}}
+	for i := range all {
+		all[i].certFile = filepath.Join(dir, all[i].name+".crt")
+		all[i].keyFile = filepath.Join(dir, all[i].name+".key")
+	}
+	return all
 }
 
 // ensure keeps the pair on disk if it is whole, says at least what l says, was
@@ -34,15 +64,17 @@ func (l leaf) ensure(ca authority, now time.Time) error {
 	if old != nil && l.saidBy(old) && !leafDue(old, now, ca.cert.NotAfter) {
 		return nil
 	}
+	return l.replace(ca, old, now)
+}
+
+// replace makes both files anew. old is what load has returned.
+func (l leaf) replace(ca authority, old *x509.Certificate, now time.Time) error {
 	key, cert, err := l.issue(ca, replacementEnd(old, now, ca.cert.NotAfter))
 	if err != nil {
 		return fmt.Errorf("signing %s: %w: check that %s is the certificate of a CA", l.certFile, err, ca.certFile)
 	}
 	// The key first: see the package comment on power cuts.
-	if err := writeAtomic(l.keyFile, key, 0o600); err != nil {
-		return err
-	}
-	return writeAtomic(l.certFile, cert, 0o644)
+	return replace(newFile{l.keyFile, key, 0o600}, newFile{l.certFile, cert, 0o644})
 }
 
 // load returns the certificate on disk, or nil if there is none that has its key

@@ -1,7 +1,6 @@
 package pki
 
 import (
-	"crypto/x509"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -61,68 +60,39 @@ func Ensure(dir string, o Options) (Files, error) {
 	}
 
 	// The authorities come first: the leaves are judged by them.
-	server, err := ensureAuthority(dir, "server-ca")
-	if err != nil {
+	authorities := map[string]authority{}
+	for _, name := range authorityNames {
+		if authorities[name], err = ensureAuthority(dir, name); err != nil {
+			return Files{}, err
+		}
+	}
+	for _, l := range leaves(dir, dnsNames, ips) {
+		if err := l.ensure(authorities[l.authority], now); err != nil {
+			return Files{}, err
+		}
+	}
+	f := filesIn(dir)
+	if err := ensureServiceAccountKey(f.ServiceAccountKey); err != nil {
 		return Files{}, err
 	}
-	client, err := ensureAuthority(dir, "client-ca")
-	if err != nil {
-		return Files{}, err
-	}
-	// Not the client CA: who holds a certificate of this one may claim to be
-	// anybody, by request header.
-	frontProxy, err := ensureAuthority(dir, "front-proxy-ca")
-	if err != nil {
-		return Files{}, err
-	}
+	return f, nil
+}
 
-	serving := leaf{
-		certFile:   filepath.Join(dir, "serving.crt"),
-		keyFile:    filepath.Join(dir, "serving.key"),
-		commonName: "kube-apiserver",
-		usage:      x509.ExtKeyUsageServerAuth,
-		dnsNames:   dnsNames,
-		ips:        ips,
-	}
-	admin := leaf{
-		certFile:     filepath.Join(dir, "admin.crt"),
-		keyFile:      filepath.Join(dir, "admin.key"),
-		commonName:   adminName,
-		organization: []string{"system:masters"},
-		usage:        x509.ExtKeyUsageClientAuth,
-	}
-	proxy := leaf{
-		certFile:   filepath.Join(dir, "front-proxy.crt"),
-		keyFile:    filepath.Join(dir, "front-proxy.key"),
-		commonName: FrontProxyName,
-		usage:      x509.ExtKeyUsageClientAuth,
-	}
-	if err := serving.ensure(server, now); err != nil {
-		return Files{}, err
-	}
-	if err := admin.ensure(client, now); err != nil {
-		return Files{}, err
-	}
-	if err := proxy.ensure(frontProxy, now); err != nil {
-		return Files{}, err
-	}
-
-	serviceAccountKey := filepath.Join(dir, "service-account.key")
-	if err := ensureServiceAccountKey(serviceAccountKey); err != nil {
-		return Files{}, err
-	}
+// filesIn names the files of a directory.
+func filesIn(dir string) Files {
+	in := func(name string) string { return filepath.Join(dir, name) }
 	return Files{
-		ServerCA:          server.certFile,
-		ClientCA:          client.certFile,
-		FrontProxyCA:      frontProxy.certFile,
-		ServingCert:       serving.certFile,
-		ServingKey:        serving.keyFile,
-		AdminCert:         admin.certFile,
-		AdminKey:          admin.keyFile,
-		FrontProxyCert:    proxy.certFile,
-		FrontProxyKey:     proxy.keyFile,
-		ServiceAccountKey: serviceAccountKey,
-	}, nil
+		ServerCA:          in(serverCA + ".crt"),
+		ClientCA:          in(clientCA + ".crt"),
+		FrontProxyCA:      in(frontProxyCA + ".crt"),
+		ServingCert:       in("serving.crt"),
+		ServingKey:        in("serving.key"),
+		AdminCert:         in("admin.crt"),
+		AdminKey:          in("admin.key"),
+		FrontProxyCert:    in("front-proxy.crt"),
+		FrontProxyKey:     in("front-proxy.key"),
+		ServiceAccountKey: in("service-account.key"),
+	}
 }
 
 // ensurePrivateDir makes dir for its owner alone.

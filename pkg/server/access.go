@@ -1,14 +1,9 @@
 package server
 
 import (
-	"context"
 	"fmt"
 	"net"
 	"os"
-	"path/filepath"
-	"time"
-
-	"github.com/sirupsen/logrus"
 
 	"github.com/reap-dev/reap/pkg/config"
 	"github.com/reap-dev/reap/pkg/pki"
@@ -19,8 +14,6 @@ const (
 	// first, that of the API server's own Service.
 	serviceRange = "10.43.0.0/16"
 	serviceIP    = "10.43.0.1"
-	// lookAfterEvery is how often certificates are checked while the server runs.
-	lookAfterEvery = time.Hour
 )
 
 // access is how clients reach the server: where, and with which certificates.
@@ -31,6 +24,8 @@ type access struct {
 	rootCA     []byte
 	url        string
 	kubeconfig string
+	// seen belongs to look, which is called by one goroutine at a time.
+	seen seen
 }
 
 // listen takes the port.
@@ -43,7 +38,7 @@ func listen(address string, port int) (net.Listener, error) {
 }
 
 // ensureAccess makes or renews what clients need, for the address that the server
-// listens on.
+// listens on. The caller holds the certificates' lock.
 func (s *server) ensureAccess(addr net.Addr) (*access, error) {
 	tcp := addr.(*net.TCPAddr)
 	a := &access{
@@ -60,44 +55,14 @@ func (s *server) ensureAccess(addr net.Addr) (*access, error) {
 		a.hosts = append(a.hosts, host.String())
 	}
 	a.url = "https://" + net.JoinHostPort(host.String(), fmt.Sprint(tcp.Port))
-	return a, a.ensure()
-}
-
-func (a *access) ensure() error {
-	files, err := pki.Ensure(filepath.Join(a.cfg.DataDir, "pki"), pki.Options{Hosts: a.hosts})
-	if err != nil {
-		return err
+	var err error
+	if a.files, err = a.look(); err != nil {
+		return nil, err
 	}
-	a.files = files
-	if a.rootCA, err = os.ReadFile(files.ServerCA); err != nil {
-		return fmt.Errorf("reading the certificate authority: %w", err)
+	if a.rootCA, err = os.ReadFile(a.files.ServerCA); err != nil {
+		return nil, fmt.Errorf("reading the certificate authority: %w", err)
 	}
-	if err := pki.WriteKubeconfig(a.kubeconfig, 0o600, a.url, files); err != nil {
-		return err
-	}
-	if a.cfg.WriteKubeconfig == "" {
-		return nil
-	}
-	return pki.WriteKubeconfig(a.cfg.WriteKubeconfig, a.cfg.WriteKubeconfigMode, a.url, files)
-}
-
-// keep renews certificates that come near their end while the server runs, until
-// ctx ends: a device may run for longer than a certificate lasts, or learn the
-// right time only after its start. The API server notices new files by itself.
-func (a *access) keep(ctx context.Context) {
-	tick := time.NewTicker(lookAfterEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-			renewed := *a
-			if err := renewed.ensure(); err != nil {
-				logrus.WithError(err).Error("cannot look after the certificates; trying again in an hour")
-			}
-		}
-	}
+	return a, nil
 }
 
 // interfaceAddresses returns the addresses that other machines may know this one

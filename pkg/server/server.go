@@ -19,11 +19,14 @@ import (
 	"github.com/reap-dev/reap/pkg/config"
 	"github.com/reap-dev/reap/pkg/datastore"
 	"github.com/reap-dev/reap/pkg/gc/report"
+	"github.com/reap-dev/reap/pkg/pki"
 )
 
 const (
 	// datastoreTimeout bounds how long a start waits for a database.
 	datastoreTimeout = 60 * time.Second
+	// lockTimeout bounds how long a start waits for `reap certificate`, which needs a moment.
+	lockTimeout = 60 * time.Second
 	// apiserverTimeout bounds how long a start waits for the API server.
 	apiserverTimeout = 3 * time.Minute
 	// stopTimeout bounds the end of the API server: a request may wait for a
@@ -89,6 +92,14 @@ func (s *server) run(ctx context.Context) (err error) {
 	}
 	defer store.Stop()
 
+	// Held until the API server has read them: nobody replaces half of a pair under its hands.
+	lockCtx, locked := context.WithTimeoutCause(ctx, lockTimeout, fmt.Errorf("still busy after %s", lockTimeout))
+	defer locked()
+	unlock, err := pki.Lock(lockCtx, s.cfg.DataDir)
+	if err != nil {
+		return errors.Join(err, listener.Close())
+	}
+	defer unlock()
 	access, err := s.ensureAccess(listener.Addr())
 	if err != nil {
 		return errors.Join(err, listener.Close())
@@ -113,6 +124,7 @@ func (s *server) run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
+	unlock()
 	defer func() {
 		stopCtx, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), stopTimeout, fmt.Errorf("still busy after %s", stopTimeout))
 		defer cancel()
@@ -141,7 +153,8 @@ func (s *server) serve(ctx context.Context, dir *dataDir, api *apiserver.Server,
 	defer parts.Wait()
 	defer fail(nil) // before the wait: parts end with ctx
 
-	parts.Go(func() { access.keep(ctx) })
+	changed := access.watch(ctx, &parts)
+	parts.Go(func() { access.keep(ctx, changed) })
 	parts.Go(func() {
 		if err := api.Wait(ctx); err != nil {
 			fail(failure("the API server", err))

@@ -346,7 +346,7 @@ func get(t *testing.T, c *http.Client, url string) (int, string) {
 }
 
 // documentedSeries is a row of docs/metrics.md: the name, its type and its labels.
-var documentedSeries = regexp.MustCompile("(?m)^\\| `((?:reap_gc|garbagecollector_controller)_[a-z_]+)` \\| ([a-z]+) \\| ([^|]*)\\|")
+var documentedSeries = regexp.MustCompile("(?m)^\\| `((?:reap|garbagecollector_controller)_[a-z_]+)` \\| ([a-z]+) \\| ([^|]*)\\|")
 
 // seriesMustBeDocumented compares /metrics with docs/metrics.md, both ways.
 func (s *server) seriesMustBeDocumented(t *testing.T) {
@@ -372,7 +372,7 @@ func (s *server) seriesMustBeDocumented(t *testing.T) {
 	got := map[string]string{}
 	for line := range strings.SplitSeq(string(raw), "\n") {
 		m := sampleLine.FindStringSubmatch(line)
-		if m == nil || !strings.HasPrefix(m[1], "reap_gc_") && !strings.HasPrefix(m[1], "garbagecollector_controller_") {
+		if m == nil || !strings.HasPrefix(m[1], "reap_") && !strings.HasPrefix(m[1], "garbagecollector_controller_") {
 			continue
 		}
 		name := m[1]
