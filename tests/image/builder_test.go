@@ -5,10 +5,12 @@ package image
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -23,6 +25,14 @@ func newBuilder(t *testing.T) builder {
 	}
 	if _, err := exec.LookPath("buildah"); err != nil {
 		t.Skipf("%v: install Debian's package buildah", err)
+	}
+	// As in a container that is not privileged.
+	probe := exec.Command("true")
+	probe.SysProcAttr = &syscall.SysProcAttr{Cloneflags: namespaces | syscall.CLONE_NEWNET}
+	if err := probe.Run(); errors.Is(err, syscall.EPERM) {
+		t.Skipf("making namespaces: %v: test where root may", err)
+	} else if err != nil {
+		t.Fatal(err)
 	}
 	return builder{t.TempDir()}
 }

@@ -19,6 +19,9 @@ import (
 // asContainer makes the test binary become a container's process; its value is a process as JSON.
 const asContainer = "REAP_TEST_AS_CONTAINER"
 
+// namespaces are those that every container has of its own.
+const namespaces = syscall.CLONE_NEWNS | syscall.CLONE_NEWPID | syscall.CLONE_NEWIPC | syscall.CLONE_NEWUTS
+
 // process is what a container runtime is told to run.
 type process struct {
 	Root   string   // the image's root file system
@@ -46,7 +49,7 @@ func (p process) command(t *testing.T) *exec.Cmd {
 	cmd.Env = []string{asContainer + "=" + string(text)}
 	cmd.SysProcAttr = &syscall.SysProcAttr{
 		Setpgid: true, Pdeathsig: syscall.SIGKILL,
-		Cloneflags: syscall.CLONE_NEWNS | syscall.CLONE_NEWPID | syscall.CLONE_NEWIPC | syscall.CLONE_NEWUTS,
+		Cloneflags: namespaces,
 	}
 	if p.Alone {
 		cmd.SysProcAttr.Cloneflags |= syscall.CLONE_NEWNET
