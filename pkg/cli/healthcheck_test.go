@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"encoding/json"
 	"encoding/pem"
 	"fmt"
@@ -142,11 +143,11 @@ func TestHealthOfAServerThatIsNotReady(t *testing.T) {
 			want := strings.NewReplacer("SERVER", server.URL, "ADDRESS", server.Listener.Addr().String(), "DIR", dir).Replace(tc.want)
 			args := append([]string{"healthcheck", "--data-dir=" + dir}, tc.args...)
 			// One that is ready elsewhere is no answer.
-			env := []string{"KUBECONFIG=" + filepath.Join(unused, "admin.kubeconfig")}
-			if got, want := reap(t, env, args...), (result{exitRun, "", "reap: not ready: " + want + "\n"}); got != want {
+			t.Setenv("KUBECONFIG", filepath.Join(unused, "admin.kubeconfig"))
+			if got, want := inProcess(t, args...), (result{exitRun, "", "reap: not ready: " + want + "\n"}); got != want {
 				t.Errorf("got %+v\nwant %+v", got, want)
 			}
-			got := reap(t, env, append(args, "--output=json")...)
+			got := inProcess(t, append(args, "--output=json")...)
 			var h health
 			if err := json.Unmarshal([]byte(got.stdout), &h); err != nil {
 				t.Fatalf("%+v: %v", got, err)
@@ -156,6 +157,14 @@ func TestHealthOfAServerThatIsNotReady(t *testing.T) {
 			}
 		})
 	}
+}
+
+// inProcess is reap without the second that a process takes to start with the race detector.
+func inProcess(t *testing.T, args ...string) result {
+	t.Helper()
+	var stdout, stderr bytes.Buffer
+	code := run(t.Context(), append([]string{"reap"}, args...), &stdout, &stderr, nil)
+	return result{code, stdout.String(), stderr.String()}
 }
 
 func remove(t *testing.T, path string) {
