@@ -23,15 +23,19 @@ Without arguments an installed service keeps the ones it has.
 
 Environment:
   INSTALL_REAP_VERSION        release to install, for example v0.1.0; the latest unless set
-  INSTALL_REAP_BASE_URL       where releases are: a URL, or for machines without a network a local
-                              directory (with the files, or a directory of them for each version)
-                              or a local binary with sha256sums.txt beside it
-  INSTALL_REAP_BIN_DIR        directory of the binary; /usr/local/bin, or /opt/bin where that is
-                              read-only
+  INSTALL_REAP_FORCE          true: install an older version over a newer one
+  INSTALL_REAP_BASE_URL       where releases are: a URL, below which each version has a directory, or for
+                              machines without a network something local: a directory with the files
+                              or with a directory of them for each version, a release's air-gap
+                              bundle (reap-VERSION-airgap.tar.gz), or a binary with sha256sums.txt
+                              beside it. Unless set, the files beside install.sh if they are there,
+                              as in an unpacked bundle, and otherwise the project's release page
+  INSTALL_REAP_BIN_DIR        directory of the binary; where it is already, or /usr/local/bin, or
+                              /opt/bin where that is read-only
   INSTALL_REAP_EXEC           arguments for `reap server` as one string, put before the others;
                               "server" alone goes back to none
   INSTALL_REAP_NAME           name of a second service beside the first: reap-NAME
-  INSTALL_REAP_SYSTEMD_DIR    directory of the systemd unit; /etc/systemd/system
+  INSTALL_REAP_SYSTEMD_DIR    directory of the systemd unit, one that systemd reads; /etc/systemd/system
   INSTALL_REAP_SYMLINK        skip: make no links to the binary; otherwise it is kubectl too, where there
                               is none, and its plugin kubectl-reap
   INSTALL_REAP_SKIP_DOWNLOAD  true: use the binary that is already in the directory
@@ -40,8 +44,12 @@ Environment:
   INSTALL_REAP_ROOT           put every file below this directory, for building images
   REAP_...                    settings of reap itself: kept in the service's environment file
 
+Versions are what `reap --version` says. v0.2.0 is newer than v0.2.0-rc.1, and v0.2.0-5-g1234567, five
+commits after it, newer than v0.2.0. One that is no number, such as that of a build without a tag, is
+neither newer nor older than any other: it is installed, and may be replaced.
+
 As an ordinary user, with INSTALL_REAP_BIN_DIR set, it installs the binary without a service.
-A script reap-uninstall.sh beside the binary takes it all away again.
+A script reap-uninstall.sh beside the binary takes it all away again, with --purge the data too.
 EOF
 }
 
@@ -113,7 +121,10 @@ read_settings() {
 	prefix=${INSTALL_REAP_ROOT:-}
 	prefix=${prefix%/}
 	version=${INSTALL_REAP_VERSION:-latest}
-	base=${INSTALL_REAP_BASE_URL:-https://github.com/reap-dev/reap/releases/download}
+	case $version in
+	*[!A-Za-z0-9._+-]*) die "INSTALL_REAP_VERSION is \"$version\", which no release is called" ;;
+	esac
+	base=${INSTALL_REAP_BASE_URL:-}
 	base=${base%/}
 	service=reap
 	if [ -n "${INSTALL_REAP_NAME:-}" ]; then
@@ -139,6 +150,8 @@ read_settings() {
 	'' | skip) ;;
 	*) die "INSTALL_REAP_SYMLINK is \"$INSTALL_REAP_SYMLINK\"; it takes skip, or nothing" ;;
 	esac
+	force=false
+	! is_true INSTALL_REAP_FORCE || force=true
 	skip_download=false
 	! is_true INSTALL_REAP_SKIP_DOWNLOAD || skip_download=true
 	skip_start=false
@@ -173,19 +186,44 @@ find_init() {
 	fi
 }
 
-# The definition of the service that is installed, if any.
-definition() {
+# installed_line EXPRESSION: what sed -n prints of the service's definition, if it is installed.
+installed_line() {
 	case $init in
-	systemd) printf '%s' "$unit" ;;
-	openrc) printf '%s' "$rc_script" ;;
+	systemd) definition=$prefix$unit ;;
+	openrc) definition=$prefix$rc_script ;;
+	*) return 0 ;;
 	esac
+	[ ! -f "$definition" ] || sed -n "$1" "$definition"
+}
+
+# setting NAME: its value in the environment file, without the quotes.
+setting() {
+	[ -f "$work/env" ] || return 0
+	sed -n '/^'"$1"'=/{ s/^[^=]*=//; s/^"\(.*\)"$/\1/; s/\\\(["\\$`]\)/\1/g; p; }' "$work/env" | sed -n '$p'
+}
+
+# Where reap keeps its data unless an argument or the environment says so: what the configuration
+# files say, the last one first, or its own default.
+default_data_dir() {
+	for file in "$prefix$config" "$prefix$config.d"/*.yaml; do
+		[ -z "$config" ] || [ ! -f "$file" ] || sed -n 's/^data-dir:[[:space:]]*//p' "$file"
+	done | sed 's/[[:space:]]#.*//; s/[[:space:]]*$//; s/^\(["'\'']\)\(.*\)\1$/\2/' >"$work/data-dir"
+	if [ -s "$work/data-dir" ]; then
+		sed -n '$p' "$work/data-dir"
+	elif [ "$(id -u)" = 0 ]; then
+		echo /var/lib/reap
+	else
+		case ${XDG_DATA_HOME:-} in
+		/*) echo "$XDG_DATA_HOME/reap" ;;
+		*) echo "${HOME:-}/.local/share/reap" ;;
+		esac
+	fi
 }
 
 # read_arguments "$@": sets arguments (quoted for a shell), systemd_arguments and data_dir.
 read_arguments() {
-	installed=$(definition)
-	if [ $# = 0 ] && [ -z "${INSTALL_REAP_EXEC:-}" ] && [ -n "$installed" ] && [ -f "$prefix$installed" ]; then
-		eval "set -- $(sed -n 's/^# arguments: //p' "$prefix$installed")"
+	if [ $# = 0 ] && [ -z "${INSTALL_REAP_EXEC:-}" ]; then
+		eval "set -- $(installed_line 's/^# arguments: //p')"
 		# Not printed: they may hold a password.
 		[ $# = 0 ] || say "keeping the arguments of the installed service"
 	else
@@ -200,26 +238,33 @@ read_arguments() {
 	*) die "only \`reap server\` is installed as a service: its arguments start with -, and \"$1\" does not" ;;
 	esac
 
-	data_dir=
+	data_dir=$(setting REAP_DATA_DIR)
+	config=$(setting REAP_CONFIG)
+	config=${config:-/etc/reap/config.yaml}
 	previous=
 	for argument; do
 		case $argument in
 		*"$newline"*) die "an argument with a line break cannot go into a service" ;;
 		--data-dir=*) data_dir=${argument#--data-dir=} ;;
+		--config=*) config=${argument#--config=} ;;
 		--datastore-endpoint*)
 			say "note: every local user can read the arguments of a service; REAP_DATASTORE_ENDPOINT keeps a password from them"
 			;;
 		esac
-		[ "$previous" != --data-dir ] || data_dir=$argument
+		case $previous in
+		--data-dir) data_dir=$argument ;;
+		--config) config=$argument ;;
+		esac
 		previous=$argument
 	done
-	if [ -z "$data_dir" ] && [ "$init" != none ]; then
-		data_dir=$(sed -n 's/^REAP_DATA_DIR="\(.*\)"$/\1/p' "$work/env")
-	fi
 	if [ -z "$data_dir" ]; then
-		data_dir=/var/lib/$service
-		# Two services on one data directory would shut each other out.
-		[ "$service" = reap ] || set -- "--data-dir=$data_dir" "$@"
+		if [ "$service" = reap ]; then
+			data_dir=$(default_data_dir)
+		else
+			# Two services on one data directory would shut each other out.
+			data_dir=/var/lib/$service
+			set -- "--data-dir=$data_dir" "$@"
+		fi
 	fi
 	case $init:$data_dir in
 	none:* | *:/*) ;;
@@ -244,7 +289,12 @@ usable() {
 # Sets bin_dir, and work: a directory in it, since only within one file system is a move atomic,
 # and since a device's /tmp may be too small for the binary.
 choose_bin_dir() {
-	bin_dir=${INSTALL_REAP_BIN_DIR:-/usr/local/bin}
+	old_bin_dir=
+	case $init in
+	systemd) old_bin_dir=$(installed_line 's|^ExecStart=\(/[^ ]*\)/reap server.*|\1|p') ;;
+	openrc) old_bin_dir=$(installed_line 's|^command=\(/.*\)/reap$|\1|p') ;;
+	esac
+	bin_dir=${INSTALL_REAP_BIN_DIR:-${old_bin_dir:-/usr/local/bin}}
 	bin_dir=${bin_dir%/}
 	if ! usable "$prefix$bin_dir"; then
 		[ -z "${INSTALL_REAP_BIN_DIR:-}" ] || die "cannot write to $bin_dir"
@@ -277,8 +327,36 @@ fetch() {
 	die "cannot fetch $source${why:+ ($why)}; nothing was changed"
 }
 
-# Sets from: where the files of the wanted version are.
+# beside: the directory of this script, if a release lies in it.
+beside() {
+	case $0 in
+	*.sh) ;;
+	*) return 1 ;; # piped into a shell
+	esac
+	directory=$(CDPATH='' cd -P -- "$(dirname -- "$0")" 2>/dev/null && pwd) || return 1
+	[ -f "$directory/$asset" ] && [ -f "$directory/sha256sums.txt" ] || return 1
+	case $(ls -ld "$directory/") in
+	# In /tmp anybody can put a binary, and its checksum, beside a script that root will run.
+	????????w*)
+		say "not using the files beside install.sh: $directory is open to all users" >&2
+		return 1
+		;;
+	esac
+	printf '%s' "$directory"
+}
+
+# Sets from: where the files of the wanted version are; and top, their directory in the archive if
+# that is one.
 locate() {
+	archive=false
+	if [ -z "$base" ]; then
+		if base=$(beside); then
+			say "using the files beside install.sh"
+			from=$base
+			return 0
+		fi
+		base=https://github.com/reap-dev/reap/releases/download
+	fi
 	base=${base#file://}
 	case $base in
 	http://* | https://*)
@@ -287,23 +365,126 @@ locate() {
 		latest:*/releases/download) from=${base%/download}/latest/download ;;
 		*) from=$base/$version ;;
 		esac
+		return 0
 		;;
-	*)
-		if [ -f "$base" ]; then
-			asset=${base##*/}
-			case $base in
-			*/*) from=${base%/*} ;;
-			*) from=. ;;
-			esac
-		elif [ -f "$base/$version/$asset" ]; then
+	esac
+	if [ ! -f "$base" ]; then
+		if [ -f "$base/$version/$asset" ]; then
 			from=$base/$version
 		elif [ -f "$base/$asset" ]; then
 			from=$base
 		else
 			die "no $asset in $base (INSTALL_REAP_BASE_URL), nor in its directory $version; nothing was changed"
 		fi
+		return 0
+	fi
+	case $base in
+	*.tar.gz | *.tgz)
+		archive=true
+		from=$base
+		# Its first line is enough: a slow device takes its time over the rest.
+		top=$(tar -tzf "$base" 2>/dev/null | head -n 1)
+		[ -n "$top" ] || die "$base is no bundle of reap, or not whole; nothing was changed"
+		case $top in
+		*/*) top=${top%%/*}/ ;;
+		*) top= ;;
+		esac
+		;;
+	*)
+		asset=${base##*/}
+		case $base in
+		*/*) from=${base%/*} ;;
+		*) from=. ;;
+		esac
 		;;
 	esac
+}
+
+# get NAME FILE: a file of the release that locate found.
+get() {
+	if [ "$archive" = false ]; then
+		fetch "$from/$1" "$2"
+	# To standard output, so that no name in the archive can say where to write.
+	elif ! tar -xzOf "$from" "$top$1" >"$2" 2>/dev/null; then
+		die "cannot unpack $top$1 from $from; nothing was changed"
+	fi
+}
+
+# version_of FILE: the version that a binary says it has; nothing if it does not run.
+version_of() {
+	[ -x "$1" ] || return 0
+	"$1" --version 2>/dev/null | sed -n '1s/^[^ ]* version \([^ ]*\).*/\1/p'
+}
+
+# compare A B: older, same or newer, as A is to B; or unknown. As semver.org orders them, and
+# between a tag and the next one by the commits that "git describe" counted.
+compare() {
+	awk -v a="$1" -v b="$2" '
+		# Fills part: what is before the first -, what is after it, and the commits since the tag.
+		function read(version, part) {
+			sub(/^v/, "", version)
+			sub(/\+.*/, "", version)
+			sub(/-dirty$/, "", version)
+			part["commits"] = 0
+			if (match(version, /-[0-9]+-g[0-9a-f]+$/)) {
+				part["commits"] = substr(version, RSTART + 1) + 0
+				version = substr(version, 1, RSTART - 1)
+			}
+			part["pre"] = ""
+			if (match(version, /-.*/)) {
+				part["pre"] = substr(version, RSTART + 1)
+				version = substr(version, 1, RSTART - 1)
+			}
+			part["numbers"] = version
+			if (version !~ /^[0-9]+(\.[0-9]+)*$/) answer("unknown")
+		}
+		function answer(word) {
+			print word
+			exit
+		}
+		function order(x, y) {
+			if (x < y) answer("older")
+			if (x > y) answer("newer")
+		}
+		BEGIN {
+			read(a, x)
+			read(b, y)
+			m = split(x["numbers"], p, ".")
+			n = split(y["numbers"], q, ".")
+			for (i = 1; i <= m || i <= n; i++) order(p[i] + 0, q[i] + 0)
+			order(x["pre"] == "", y["pre"] == "") # a release candidate is older than its release
+			m = split(x["pre"], p, ".")
+			n = split(y["pre"], q, ".")
+			for (i = 1; i <= m && i <= n; i++) {
+				number = (p[i] ~ /^[0-9]+$/) + 2 * (q[i] ~ /^[0-9]+$/)
+				if (number == 1) answer("older")
+				if (number == 2) answer("newer")
+				if (number == 3) order(p[i] + 0, q[i] + 0)
+				if (number == 0) order(p[i] "", q[i] "")
+			}
+			order(m, n)
+			order(x["commits"], y["commits"])
+			answer("same")
+		}'
+}
+
+# check_version FILE: that it is the version asked for, as far as both can be told.
+check_version() {
+	new_version=$(version_of "$1")
+	case $version:$(compare "$new_version" "$version") in
+	latest:* | *:same | *:unknown) ;;
+	*) die "$from holds reap $new_version, and INSTALL_REAP_VERSION asks for $version; nothing was changed" ;;
+	esac
+}
+
+# check_downgrade: the other way is an upgrade, and what cannot be told is the user's to know.
+check_downgrade() {
+	old_version=$(version_of "$prefix$binary")
+	[ -n "$old_version" ] || return 0
+	[ "$(compare "$new_version" "$old_version")" = older ] || return 0
+	[ "$force" = true ] ||
+		die "$new_version is older than the installed $old_version, whose data it may not understand: INSTALL_REAP_FORCE=true installs it all the same; nothing was changed"
+	say "going back from $old_version to $new_version, as INSTALL_REAP_FORCE asks"
 }
 
 # Sets wanted, the SHA-256 of the binary to run, and leaves it, verified, in $work/reap; unless it is
@@ -316,26 +497,29 @@ obtain_binary() {
 		return 0
 	fi
 	locate
-	fetch "$from/sha256sums.txt" "$work/sums"
+	get sha256sums.txt "$work/sums"
 	wanted=$(awk -v name="$asset" '{ sub(/\r$/, "") } $2 == name || $2 == "*" name { print $1 }' "$work/sums")
 	case $wanted in
-	*[!0-9a-f]* | '') die "$from/sha256sums.txt has no SHA-256 for $asset; nothing was changed" ;;
+	*[!0-9a-f]* | '') die "$from has no SHA-256 for $asset in its sha256sums.txt; nothing was changed" ;;
 	esac
-	[ "${#wanted}" = 64 ] || die "$from/sha256sums.txt has no SHA-256 for $asset; nothing was changed"
+	[ "${#wanted}" = 64 ] || die "$from has no SHA-256 for $asset in its sha256sums.txt; nothing was changed"
 	if [ -f "$prefix$binary" ] && [ "$(sha256_of "$prefix$binary")" = "$wanted" ]; then
+		check_version "$prefix$binary"
 		return 0
 	fi
 	case $from in
 	http://* | https://*) say "downloading $from/$asset" ;;
 	esac
-	fetch "$from/$asset" "$work/reap"
+	get "$asset" "$work/reap"
 	got=$(sha256_of "$work/reap")
 	[ "$got" = "$wanted" ] ||
-		die "the SHA-256 of $from/$asset is $got, and should be $wanted; nothing was changed"
+		die "the SHA-256 of $asset from $from is $got, and should be $wanted; nothing was changed"
 	chmod 755 "$work/reap"
 	# The right bytes for another machine are still the wrong ones.
 	"$work/reap" --version >"$work/version" 2>&1 ||
 		die "$asset does not run on this machine ($machine): $(head -n 1 "$work/version"); nothing was changed"
+	check_version "$work/reap"
+	check_downgrade
 	binary_changed=true
 }
 
@@ -368,6 +552,8 @@ put() {
 
 put_binary() {
 	if [ "$binary_changed" = true ]; then
+		# A device that loses its power now starts the old one or the new one, not half of it.
+		! have sync || sync "$work/reap" 2>/dev/null || die "cannot write $binary; nothing was changed"
 		changing
 		mv -f "$work/reap" "$prefix$binary"
 		say "installed $binary: $(head -n 1 "$work/version")"
@@ -423,6 +609,10 @@ prepare_environment() {
 }
 
 put_unit() {
+	case $data_dir in
+	/usr/* | /boot/* | /efi/*) protect_system=no ;;
+	*) protect_system=yes ;;
+	esac
 	put "$unit" 644 <<-EOF
 		# Written by install.sh, which writes it again on every run. Changes of your own go into a
 		# drop-in: systemctl edit $service
@@ -444,11 +634,19 @@ put_unit() {
 		TimeoutStartSec=300s
 		TimeoutStopSec=30s
 		LimitNOFILE=1048576
+		# Data, kubeconfig and audit log are where the arguments say, be it in /etc, /home or /tmp: those
+		# stay open. The capabilities are for other users' files and for ports below 1024.
+		CapabilityBoundingSet=CAP_CHOWN CAP_DAC_OVERRIDE CAP_DAC_READ_SEARCH CAP_FOWNER CAP_NET_BIND_SERVICE
 		NoNewPrivileges=yes
-		ProtectSystem=yes
+		ProtectSystem=$protect_system
+		ProtectHostname=yes
+		ProtectKernelLogs=yes
 		ProtectKernelModules=yes
 		ProtectKernelTunables=yes
 		ProtectControlGroups=yes
+		PrivateDevices=yes
+		RestrictAddressFamilies=AF_UNIX AF_INET AF_INET6 AF_NETLINK
+		RestrictNamespaces=yes
 		RestrictRealtime=yes
 		RestrictSUIDSGID=yes
 		LockPersonality=yes
@@ -474,6 +672,7 @@ output_log=/var/log/$service.log
 error_log=/var/log/$service.log
 respawn_delay=5
 respawn_max=0
+retry="TERM/30/KILL/5"
 set -o allexport
 [ ! -f $env_file ] || . $env_file
 set +o allexport
@@ -487,6 +686,11 @@ EOF
 
 put_uninstall() {
 	uninstall=$bin_dir/$service-uninstall.sh
+	if [ "$made" = "$prefix$bin_dir" ]; then
+		bin_dir_made=yes
+	else
+		bin_dir_made=$(sed -n 's/^bin_dir_made=//p' "$prefix$uninstall" 2>/dev/null || :)
+	fi
 	{
 		cat <<-EOF
 			#!/bin/sh
@@ -495,6 +699,7 @@ put_uninstall() {
 			set -eu
 			service=$service
 			bin_dir=$bin_dir
+			bin_dir_made=$bin_dir_made
 			init=$init
 			unit=$unit
 			rc_script=$rc_script
@@ -519,9 +724,10 @@ case ${1-} in
 esac
 [ "$init" = none ] || [ "$(id -u)" = 0 ] || die "removing a service needs root: run this with sudo"
 
-# A service run by hand, without an init system, has its data where its user said.
+# All that can be wrong with the data directory is found before anything is removed.
 data=
-if [ "$init" != none ] && [ -d "$prefix$data_dir" ]; then
+if [ -d "$prefix$data_dir" ]; then
+	data=$(cd -P -- "$prefix$data_dir" && pwd)
 	if [ -z "$purge" ] && [ -t 0 ]; then
 		printf '[reap] delete the data in %s too? [y/N] ' "$data_dir"
 		read -r answer || answer=
@@ -529,18 +735,34 @@ if [ "$init" != none ] && [ -d "$prefix$data_dir" ]; then
 		y | Y | yes) purge=yes ;;
 		esac
 	fi
-	data=$(cd -P -- "$prefix$data_dir" && pwd)
 fi
 if [ -n "$purge" ] && [ -n "$data" ]; then
-	# All that can be wrong with the data directory is found before anything is removed.
-	[ -e "$data/db" ] || [ -e "$data/admin.kubeconfig" ] || [ -z "$(ls -A "$data")" ] ||
-		die "$data_dir does not look like data of reap: remove it by hand; nothing was removed"
+	# Any other directory than the service's own may hold more than reap's data: /srv, or a home.
+	if [ "$data" != "$prefix/var/lib/$service" ]; then
+		for entry in "$data"/* "$data"/.[!.]* "$data"/..?*; do
+			case ${entry##*/} in
+			admin.kubeconfig | .admin.kubeconfig.* | db | kine.sock* | lock | pki | ready.json | ready.json.next) ;;
+			*)
+				# Neither: a pattern that nothing matched.
+				if [ -e "$entry" ] || [ -h "$entry" ]; then
+					die "$data_dir holds ${entry##*/}, which is not reap's: remove the data by hand; nothing was removed"
+				fi
+				;;
+			esac
+		done
+	fi
 	[ -r /proc/self/mountinfo ] || die "cannot tell what is mounted without /proc; nothing was removed"
 	# A bind mount has its parent's device number, which is all that rm and find look at.
 	mounted=$(DATA=$data awk '
 		BEGIN { data = ENVIRON["DATA"]; gsub(/\\/, "\\134", data); gsub(/ /, "\\040", data); gsub(/\t/, "\\011", data) }
 		index($5, data "/") == 1 { print $5; exit }' /proc/self/mountinfo)
 	[ -z "$mounted" ] || die "$mounted is mounted inside the data directory: unmount it first; nothing was removed"
+	# A service is stopped below; a server that somebody started is his to stop.
+	if [ "$init" = none ] && [ -f "$data/ready.json" ]; then
+		pid=$(sed -n 's/^.*"pid": *\([0-9][0-9]*\).*/\1/p' "$data/ready.json")
+		[ -z "$pid" ] || [ ! -d "/proc/$pid" ] ||
+			die "a server, process $pid, runs on $data_dir: stop it first; nothing was removed"
+	fi
 fi
 
 case $init in
@@ -570,9 +792,11 @@ openrc)
 	;;
 esac
 if [ "$init" != none ]; then
-	rm -f "$prefix$env_file"
-	# Only if nothing of the user's is left in it.
+	rm -f "$prefix$env_file" "$prefix/run/$service-install.pending"
 	rmdir "$prefix/etc/reap" 2>/dev/null || :
+	for kept in /etc/reap "$unit.d"; do
+		[ ! -d "$prefix$kept" ] || say "kept $kept: there are settings in it that are not of $service's installation"
+	done
 fi
 
 if [ -n "$purge" ] && [ -n "$data" ]; then
@@ -602,11 +826,19 @@ else
 		fi
 	done
 	rm -f "$prefix$bin_dir/reap"
+	[ -z "$bin_dir_made" ] || rmdir "$prefix$bin_dir" 2>/dev/null || :
 fi
 say "uninstalled $service"
 EOF
 	} >"$work/uninstall"
 	put "$uninstall" 755 quietly <"$work/uninstall"
+}
+
+# A service that moved to another directory has no use for the uninstall script in the old one.
+leave_old_bin_dir() {
+	[ -n "$old_bin_dir" ] && [ "$old_bin_dir" != "$bin_dir" ] || return 0
+	rm -f "$prefix$old_bin_dir/$service-uninstall.sh" 2>/dev/null || :
+	say "moved from $old_bin_dir to $bin_dir; what is left to remove by hand: $old_bin_dir/reap, and links to it"
 }
 
 start_systemd() {
@@ -615,14 +847,18 @@ start_systemd() {
 			systemctl --root="${prefix:-/}" enable "$service.service" >/dev/null 2>&1 ||
 				die "systemctl could not enable $service.service"
 			say "systemd is not running here: $service starts with the next boot"
+			# In a container that has systemctl there is none.
+			next="boot, or start it by hand: $binary server${arguments:+ with your arguments}"
 		else
-			say "$service.service was written and not enabled; next: systemctl enable --now $service"
+			say "$service.service was written and not enabled"
+			next="systemctl enable --now $service"
 		fi
 		return 0
 	fi
 	[ "$changed" = false ] || systemctl daemon-reload
 	if [ "$skip_enable" = false ] && ! systemctl is-enabled --quiet "$service.service"; then
 		systemctl enable "$service.service" >/dev/null 2>&1 || die "systemctl could not enable $service.service"
+		say "enabled $service.service: it starts with the machine"
 	fi
 	if systemctl is-active --quiet "$service.service"; then
 		if [ "$changed" = false ]; then
@@ -634,7 +870,8 @@ start_systemd() {
 		action=start
 	fi
 	if [ "$skip_start" = true ]; then
-		say "not started, as asked; next: systemctl $action $service"
+		say "no $action of $service.service, as asked"
+		next="systemctl $action $service"
 		return 0
 	fi
 	# Type=notify: this returns when the server is ready.
@@ -645,13 +882,22 @@ start_systemd() {
 	say "$service is ready"
 }
 
+# The ready file is there exactly while the server is ready, unless one that was killed left it.
+is_ready() {
+	[ -f "$prefix$data_dir/ready.json" ] || return 1
+	pid=$(sed -n 's/^.*"pid": *\([0-9][0-9]*\).*/\1/p' "$prefix$data_dir/ready.json")
+	[ -n "$pid" ] && [ -d "/proc/$pid" ]
+}
+
 start_openrc() {
 	if [ "$running" = false ]; then
-		say "OpenRC is not running here; in the installed system: rc-update add $service default && rc-service $service start"
+		say "OpenRC is not running here; $service was written and not enabled"
+		next="in the installed system, rc-update add $service default && rc-service $service start"
 		return 0
 	fi
 	if [ "$skip_enable" = false ] && [ ! -e "$prefix/etc/runlevels/default/$service" ]; then
 		rc-update add "$service" default >/dev/null || die "rc-update could not add $service"
+		say "added $service to the runlevel default: it starts with the machine"
 	fi
 	if rc-service "$service" status >/dev/null 2>&1; then
 		if [ "$changed" = false ]; then
@@ -663,12 +909,21 @@ start_openrc() {
 		action=start
 	fi
 	if [ "$skip_start" = true ]; then
-		say "not started, as asked; next: rc-service $service $action"
+		say "no $action of $service, as asked"
+		next="rc-service $service $action"
 		return 0
 	fi
+	say "$action of $service"
 	rc-service "$service" "$action" || die "$service did not start; see /var/log/$service.log"
+	# OpenRC waits for a process, not for a server that answers.
+	waited=0
+	until is_ready; do
+		[ "$waited" -lt 300 ] || die "$service did not become ready; see /var/log/$service.log"
+		waited=$((waited + 1))
+		sleep 1
+	done
 	rm -f "$mark"
-	say "$service was started"
+	say "$service is ready"
 }
 
 cleanup() {
@@ -701,6 +956,7 @@ main() {
 	obtain_binary
 
 	changed=false
+	next=
 	mark=$prefix/run/$service-install.pending
 	[ ! -e "$mark" ] || changed=true
 	# From here on files change, in an order that leaves something that starts if it is cut short.
@@ -717,6 +973,7 @@ main() {
 		;;
 	esac
 	put_uninstall
+	leave_old_bin_dir
 
 	case $init in
 	systemd) start_systemd ;;
@@ -728,13 +985,13 @@ main() {
 		else
 			say "no service: that would need root"
 		fi
-		say "start it by hand: $binary server${arguments:+, with your arguments}"
-		say "it prints where its kubeconfig is; remove reap with $uninstall"
+		say "remove reap with: $uninstall"
+		say "next, start it by hand: $binary server${arguments:+, with your arguments}; it prints where its kubeconfig is"
 		return 0
 		;;
 	esac
 	say "settings: $env_file; remove with: $uninstall"
-	say "next: $binary kubectl --kubeconfig $data_dir/admin.kubeconfig get namespaces"
+	say "next: ${next:+$next, then }$binary kubectl --kubeconfig $data_dir/admin.kubeconfig get namespaces"
 }
 
 main "$@"

@@ -34,6 +34,7 @@ import (
 // Server is a running API server.
 type Server struct {
 	handler http.Handler
+	users   courtesy
 	cancel  context.CancelFunc
 	serving sync.WaitGroup
 	done    chan struct{} // closed when the API server has returned
@@ -54,7 +55,7 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 		s.giveUp.Do(func() { close(s.gaveUp) })
 		runtime.Goexit()
 	}
-	chain, err := build(runCtx, o)
+	chain, documents, err := build(runCtx, o, &s.users)
 	if err != nil {
 		cancel()
 		return nil, errors.Join(err, o.Listener.Close())
@@ -66,6 +67,7 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 		cancel()
 		return nil, errors.Join(fmt.Errorf("preparing the API server: %w", err), o.Listener.Close())
 	}
+	documents.started()
 	go func() {
 		defer close(s.done)
 		s.err = prepared.Run(runCtx)
@@ -129,43 +131,48 @@ func (s *Server) ControllerManagerConfig() *rest.Config {
 
 func (s *Server) configFor(u user.Info) *rest.Config {
 	caller := &user.DefaultInfo{Name: u.GetName(), Groups: append(slices.Clone(u.GetGroups()), user.AllAuthenticated)}
-	return (&transport{handler: s.handler, caller: caller, serving: &s.serving}).config()
+	return (&transport{handler: s.handler, users: &s.users, caller: caller, serving: &s.serving}).config()
 }
 
 // build assembles the API server; nothing runs yet.
-func build(ctx context.Context, o Options) (*aggregatorapiserver.APIAggregator, error) {
+func build(ctx context.Context, o Options, users *courtesy) (*aggregatorapiserver.APIAggregator, *openAPI, error) {
 	s, err := runOptions(o)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if err := s.GenericServerRunOptions.ComponentGlobalsRegistry.Set(); err != nil {
-		return nil, fmt.Errorf("setting feature gates: %w", err)
+		return nil, nil, fmt.Errorf("setting feature gates: %w", err)
 	}
 	completed, err := s.Complete(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("completing the API server's options: %w", err)
+		return nil, nil, fmt.Errorf("completing the API server's options: %w", err)
 	}
 	if errs := completed.Validate(); len(errs) != 0 {
-		return nil, fmt.Errorf("checking the API server's options: %w", utilerrors.NewAggregate(errs))
+		return nil, nil, fmt.Errorf("checking the API server's options: %w", utilerrors.NewAggregate(errs))
 	}
 	config, err := app.NewConfig(completed)
 	if err != nil {
-		return nil, fmt.Errorf("configuring the API server: %w", err)
+		return nil, nil, fmt.Errorf("configuring the API server: %w", err)
 	}
 	authn := &config.Aggregator.GenericConfig.Authentication
 	authn.Authenticator = union.NewFailOnError(inProcessAuthenticator, authn.Authenticator, anonymous.NewAuthenticator(allowAnonymous()))
-	// Innermost: who calls is known by then.
+	// Notes are innermost: who calls is known by then. Users count from the outset.
 	chainOf := config.Aggregator.GenericConfig.BuildHandlerChainFunc
 	config.Aggregator.GenericConfig.BuildHandlerChainFunc = func(h http.Handler, c *genericapiserver.Config) http.Handler {
-		return chainOf(withNotes(h, o.Notes), c)
+		return users.counting(chainOf(withNotes(h, o.Notes), c), c)
 	}
+	prepareOpenAPI(config.KubeAPIs.ControlPlane.Generic)
 	full, err := config.Complete()
 	if err != nil {
-		return nil, fmt.Errorf("completing the API server: %w", err)
+		return nil, nil, fmt.Errorf("completing the API server: %w", err)
 	}
 	chain, err := app.CreateServerChain(full)
 	if err != nil {
-		return nil, fmt.Errorf("assembling the API server: %w", err)
+		return nil, nil, fmt.Errorf("assembling the API server: %w", err)
+	}
+	documents, err := installOpenAPI(chain, config.KubeAPIs.ControlPlane.Generic, o.Args)
+	if err != nil {
+		return nil, nil, fmt.Errorf("assembling the API server: %w", err)
 	}
 	for path, h := range o.Handlers {
 		mux := chain.GenericAPIServer.Handler.NonGoRestfulMux
@@ -177,10 +184,10 @@ func build(ctx context.Context, o Options) (*aggregatorapiserver.APIAggregator, 
 	}
 	for _, n := range o.Notes {
 		if err := chain.GenericAPIServer.AddReadyzChecks(n.check()); err != nil {
-			return nil, fmt.Errorf("assembling the API server: %w", err)
+			return nil, nil, fmt.Errorf("assembling the API server: %w", err)
 		}
 	}
-	return chain, nil
+	return chain, documents, nil
 }
 
 // waitReady asks /readyz until it says yes, the server ends or ctx does.

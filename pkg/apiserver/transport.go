@@ -35,6 +35,7 @@ var inProcessAuthenticator = authenticator.RequestFunc(func(r *http.Request) (*a
 // past authentication, authorization, admission or audit.
 type transport struct {
 	handler http.Handler
+	users   *courtesy
 	caller  user.Info
 	// serving counts handler calls, so that the server can wait for them.
 	serving *sync.WaitGroup
@@ -46,6 +47,7 @@ var _ http.RoundTripper = (*transport)(nil)
 // answered, or has begun to stream. Ending the request's context, or closing the
 // response's body, ends the context that the handler sees.
 func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
+	t.users.letUsersGoFirst(req.Context())
 	ctx, cancel := context.WithCancel(context.WithValue(req.Context(), callerKey{}, t.caller))
 	in := req.Clone(ctx)
 	in.RequestURI = req.URL.RequestURI()

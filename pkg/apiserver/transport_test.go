@@ -15,7 +15,7 @@ import (
 // call sends a request through a transport in front of handler.
 func call(t *testing.T, ctx context.Context, handler http.HandlerFunc) (*http.Response, *transport, error) {
 	t.Helper()
-	tr := &transport{handler: handler, caller: &user.DefaultInfo{Name: "me"}, serving: &sync.WaitGroup{}}
+	tr := &transport{users: &courtesy{}, handler: handler, caller: &user.DefaultInfo{Name: "me"}, serving: &sync.WaitGroup{}}
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, inProcessHost+"/api/v1?watch=true", strings.NewReader("asked"))
 	if err != nil {
 		t.Fatal(err)

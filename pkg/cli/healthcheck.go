@@ -31,7 +31,7 @@ docker exec reap reap healthcheck -o json`
 const healthcheckTimeout = 5 * time.Second
 
 func healthcheckCommand() *cli.Command {
-	flags, client := config.LocalFlags()
+	flags, findDataDir := config.DataDirFlags()
 	return &cli.Command{
 		Name:               "healthcheck",
 		Usage:              "exit with 0 if the server on this machine is ready",
@@ -56,7 +56,7 @@ func healthcheckCommand() *cli.Command {
 			if timeout <= 0 {
 				return fmt.Errorf("--timeout: %s is no time to answer in: give a duration such as %s", timeout, healthcheckTimeout)
 			}
-			dir, err := client.DataDir()
+			dir, err := findDataDir()
 			if err != nil {
 				return err
 			}

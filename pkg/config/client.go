@@ -18,7 +18,12 @@ type Client struct {
 // used after a command line has been parsed with these flags. Without one, as for `reap kubectl`, it
 // holds what the environment and the configuration file say.
 func ClientFlags() ([]cli.Flag, *Client) {
-	c := newClient("talk to the reap server of this data directory on this machine; goes before $KUBECONFIG")
+	s := DefaultServer()
+	c := &Client{dataDir: s.DataDir, loader: newLoader(s.options())}
+	c.option = stringOption(&c.dataDir, parseDataDir, option{
+		name: dataDirName, category: categoryAccess, placeholder: "DIR",
+		usage: "talk to the reap server of this data directory on this machine; goes before $KUBECONFIG",
+	})
 	return []cli.Flag{
 		&cli.StringFlag{
 			Name: "kubeconfig", Category: categoryAccess, Destination: &c.Kubeconfig,
@@ -34,19 +39,15 @@ func ClientFlags() ([]cli.Flag, *Client) {
 	}, c
 }
 
-// LocalFlags are those of ClientFlags for a command that is about this machine's server and no other.
-func LocalFlags() ([]cli.Flag, *Client) {
-	c := newClient("data directory of the server")
-	return []cli.Flag{c.option.cliFlag(), c.loader.config.cliFlag()}, c
-}
-
-func newClient(dataDirUsage string) *Client {
+// DataDirFlags returns the flags of the commands that work on a data directory itself, and what finds it, to
+// be called after a command line has been parsed with these flags.
+func DataDirFlags() (flags []cli.Flag, find func() (string, error)) {
 	s := DefaultServer()
 	c := &Client{dataDir: s.DataDir, loader: newLoader(s.options())}
 	c.option = stringOption(&c.dataDir, parseDataDir, option{
-		name: dataDirName, category: categoryAccess, placeholder: "DIR", usage: dataDirUsage,
+		name: dataDirName, category: categoryStorage, placeholder: "DIR", usage: "data directory of the reap server",
 	})
-	return c
+	return []cli.Flag{c.option.cliFlag(), c.loader.config.cliFlag()}, c.DataDir
 }
 
 // DataDirGiven reports whether the command line names the data directory.

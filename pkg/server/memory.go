@@ -5,58 +5,55 @@ import (
 	"runtime/debug"
 	"runtime/metrics"
 	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
 )
 
 const (
-	// freeEvery is how often memory that nothing uses is given back.
-	freeEvery = 2 * time.Minute
+	// lookEvery is how often memory that could be given back is looked for.
+	lookEvery = 10 * time.Second
 	// worthFreeing is from how many bytes on that is worth a collection of garbage.
-	worthFreeing = 16 << 20
+	worthFreeing = 12 << 20
+	// quiet is how many bytes are allocated in lookEvery, at the most, by a server
+	// that nobody uses. Others soon need again what they could give back.
+	quiet = 16 << 20
+	// latest is after how long memory is given back by a busy server too.
+	latest = 2 * time.Minute
 )
-
-// afterReady is when, after the server has become ready, its start's garbage is given
-// back: the API server goes on building its OpenAPI documents for some seconds.
-var afterReady = []time.Duration{0, 5 * time.Second, 15 * time.Second, time.Minute}
 
 // keepSmall gives memory back to the system until ctx ends. Go keeps as much again as
 // is in use, for the next burst, for a long time; on a small device other processes
-// have better use for it, and an idle server has no bursts.
+// have better use for it.
 func keepSmall(ctx context.Context) {
-	began := time.Now()
-	for _, d := range afterReady {
-		if !sleep(ctx, d-time.Since(began)) {
-			return
-		}
-		debug.FreeOSMemory()
-	}
-	for sleep(ctx, freeEvery) {
-		if unused() > worthFreeing {
+	var allocated uint64
+	var freed time.Time
+	wait.UntilWithContext(ctx, func(context.Context) {
+		m := readMemory()
+		idle := m.allocated-allocated < quiet
+		allocated = m.allocated
+		if m.unused > worthFreeing && (idle || time.Since(freed) > latest) {
 			debug.FreeOSMemory()
+			freed = time.Now()
 		}
-	}
+	}, lookEvery)
 }
 
-// unused returns how many bytes the process holds and nothing uses.
-func unused() uint64 {
-	s := []metrics.Sample{{Name: "/memory/classes/heap/free:bytes"}, {Name: "/memory/classes/heap/unused:bytes"}}
+type memory struct {
+	allocated uint64 // bytes, since the process began
+	unused    uint64 // bytes that a collection of garbage could give back
+}
+
+func readMemory() memory {
+	s := []metrics.Sample{
+		{Name: "/gc/heap/allocs:bytes"},
+		{Name: "/memory/classes/heap/free:bytes"},
+		{Name: "/memory/classes/heap/objects:bytes"},
+		{Name: "/gc/heap/live:bytes"}, // of the last collection
+	}
 	metrics.Read(s)
-	var sum uint64
-	for _, v := range s {
-		if v.Value.Kind() == metrics.KindUint64 {
-			sum += v.Value.Uint64()
-		}
+	m := memory{allocated: s[0].Value.Uint64(), unused: s[1].Value.Uint64()}
+	if objects, live := s[2].Value.Uint64(), s[3].Value.Uint64(); objects > live {
+		m.unused += objects - live
 	}
-	return sum
-}
-
-// sleep returns false if ctx ended first.
-func sleep(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-t.C:
-		return true
-	}
+	return m
 }

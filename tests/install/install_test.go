@@ -63,6 +63,8 @@ func TestDownload(t *testing.T) {
 	sums := fmt.Appendf(nil, "%x  %s\n", sha256.Sum256(binary), asset)
 
 	site := http.NewServeMux()
+	site.HandleFunc("/releases/download/v3/"+asset, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(binary[1:]) })
+	site.HandleFunc("/releases/download/v3/sha256sums.txt", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(sums) })
 	for _, version := range []string{"download/v1", "latest/download"} {
 		site.HandleFunc("/releases/"+version+"/"+asset, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(binary) })
 		site.HandleFunc("/releases/"+version+"/sha256sums.txt", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(sums) })
@@ -102,6 +104,7 @@ func TestDownload(t *testing.T) {
 				{version: "v1"},
 				{version: "latest"},
 				{version: "v2", wantError: "cannot fetch " + server.URL + "/releases/download/v2/sha256sums.txt"},
+				{version: "v3", wantError: "SHA-256"},
 			} {
 				t.Run(test.version, func(t *testing.T) {
 					root := t.TempDir()

@@ -19,7 +19,8 @@ script=$here/run.sh
 tools=${TOOLS:-system}
 
 # What install.sh and reap-uninstall.sh may use besides the shell, curl or wget, and the init system.
-commands='awk cat chmod cmp cp dirname env find getconf head id ln ls mkdir mktemp mv readlink rm rmdir sed sha256sum tr uname'
+commands='awk cat chmod cmp cp dirname env find getconf gzip head id ln ls mkdir mktemp mv readlink rm rmdir sed sha256sum
+	sleep sync tar tr uname'
 
 fail() {
 	printf 'FAIL %s: %s\n' "$case" "$*"
@@ -35,8 +36,15 @@ skip() {
 # --- a throw-away machine -----------------------------------------------------------------------
 
 set_up() {
-	t=$(mktemp -d)
-	trap 'rm -rf "$t"' EXIT
+	t=${IN_NAMESPACE:-}
+	if [ -z "$t" ]; then
+		t=$(mktemp -d)
+		trap 'rm -rf "$t"' EXIT
+	else
+		# The case again, in a mount namespace. Whoever made the directory removes it, when nothing is
+		# mounted in it any more.
+		rm -rf "${t:?}"/*
+	fi
 	chmod 755 "$t" # for the case that gives up root
 	root=$t/root
 	mkdir -p "$root/usr/local/bin" "$root/run" "$t/path" "$t/init" "$t/site"
@@ -71,7 +79,7 @@ set_up() {
 # publish VERSION: a release of a reap that can say its version, in $t/site/VERSION.
 publish() {
 	mkdir -p "$t/site/$1"
-	printf '#!%s\necho "reap version %s"\n' "$(command -v sh)" "$1" >"$t/site/$1/$asset"
+	printf '#!%s\necho "reap version %s (commit 1234567, built unknown)"\n' "$(command -v sh)" "$1" >"$t/site/$1/$asset"
 	(cd "$t/site/$1" && sha256sum "$asset" >sha256sums.txt)
 }
 
@@ -100,7 +108,7 @@ with_systemd() {
 }
 
 with_openrc() {
-	mkdir -p "$root/run/openrc" "$root/sbin" "$root/etc/runlevels/default" "$root/etc/init.d"
+	mkdir -p "$root/run/openrc" "$root/sbin" "$root/etc/runlevels/default" "$root/etc/init.d" "$root/var/log"
 	: >"$root/run/openrc/softlevel"
 	: >"$root/sbin/openrc-run"
 	chmod 755 "$root/sbin/openrc-run"
@@ -109,7 +117,14 @@ with_openrc() {
 		[ "\$2" = status ] && { [ -e $t/init/active ]; exit; }
 		echo "rc-service \$*" >>$t/calls
 		case \$2 in
-		start | restart) : >$t/init/active ;;
+		start | restart)
+			: >$t/init/active
+			[ -e $t/init/broken ] || {
+				$(command -v mkdir) -p $root/var/lib/reap
+				# Of a process that runs: this test's.
+				echo '  "pid": $$,' >$root/var/lib/reap/ready.json
+			}
+			;;
 		stop) $(command -v rm) -f $t/init/active ;;
 		esac
 	EOF
@@ -162,7 +177,7 @@ says_not() { if grep -q -e "$1" "$t/out"; then fail "expected the output not to 
 has() { grep -q -x -F -e "$2" "$root$1" || fail "expected a line \"$2\" in $1, which is: $(cat "$root$1")"; }
 version_is() {
 	is=$("$root${2:-/usr/local/bin}/reap")
-	[ "$is" = "reap version $1" ] || fail "expected $1 installed, not: $is"
+	[ "$is" = "reap version $1 (commit 1234567, built unknown)" ] || fail "expected $1 installed, not: $is"
 }
 mode_is() {
 	is=$(stat -c %a "$root$1")
@@ -213,8 +228,9 @@ case_links() {
 	must install INSTALL_REAP_VERSION=v1 INSTALL_REAP_SYMLINK=skip
 	[ ! -h "$bin/kubectl" ] || fail "linked in spite of INSTALL_REAP_SYMLINK"
 	must install INSTALL_REAP_VERSION=v1
-	[ "$("$bin/kubectl")" = "reap version v1" ] || fail "kubectl is not reap"
-	[ "$("$bin/kubectl-reap")" = "reap version v1" ] || fail "kubectl-reap is not reap"
+	for link in kubectl kubectl-reap kubectl_complete-reap; do
+		[ "$("$bin/$link")" = "$("$bin/reap")" ] || fail "$link is not reap"
+	done
 	must install INSTALL_REAP_VERSION=v1
 	says 'nothing changed'
 	says_not 'link'
@@ -297,6 +313,115 @@ case_arguments() {
 	must_fail install INSTALL_REAP_VERSION=v1 -- gc
 	must_fail install INSTALL_REAP_VERSION=v1 -- --data-dir=relative
 	has /etc/systemd/system/reap.service 'ExecStart=/usr/local/bin/reap server'
+}
+
+# An older version is no upgrade, unless somebody insists.
+case_downgrade() {
+	need_root
+	with_systemd
+	publish v2
+	must install INSTALL_REAP_VERSION=v2 -- --disable=gc
+	forget_calls
+	must_fail install INSTALL_REAP_VERSION=v1 -- --disable=controllers
+	says 'v1 is older than the installed v2.*INSTALL_REAP_FORCE'
+	version_is v2
+	calls_nothing_that_stops
+	has /etc/systemd/system/reap.service 'ExecStart=/usr/local/bin/reap server --disable=gc'
+	no_litter
+	must_fail install INSTALL_REAP_VERSION=v1 INSTALL_REAP_FORCE=maybe
+	must install INSTALL_REAP_VERSION=v1 INSTALL_REAP_FORCE=true
+	says 'from v2 to v1'
+	version_is v1
+	called 'systemctl restart reap.service'
+	# Another build of the same version is no downgrade.
+	echo : >>"$t/site/v1/$asset"
+	(cd "$t/site/v1" && sha256sum "$asset" >sha256sums.txt)
+	must install INSTALL_REAP_VERSION=v1
+	says 'installed /usr/local/bin/reap'
+}
+
+# Which versions are older than which.
+case_versions() {
+	need_root
+	last=
+	for next in v0.9.12 v0.10.0-alpha v0.10.0-rc.2 v0.10.0-rc.2-3-gabcdef0 v0.10.0-rc.10 v0.10.0-rc.x v0.10.0-rc.x.1 v0.10.0 \
+		v0.10.0-5-g1234567 v0.10.0-12-gabcdef0-dirty v0.10.1 v1 v1.0.1+build; do
+		publish "$next"
+		must install INSTALL_REAP_VERSION="$next"
+		version_is "$next"
+		if [ "$last" ]; then
+			must_fail install INSTALL_REAP_VERSION="$last"
+			says "$last is older than the installed $next"
+			version_is "$next"
+		fi
+		last=$next
+	done
+	# What is no number is neither.
+	for next in dev v0.9.12 1234567x v0.9.12; do
+		publish "$next"
+		must install INSTALL_REAP_VERSION="$next"
+		version_is "$next"
+	done
+	# What does not run has no version.
+	printf 'not a program' >"$root/usr/local/bin/reap"
+	must install INSTALL_REAP_VERSION=v0.9.12
+	version_is v0.9.12
+}
+
+# What was asked for is not what is there.
+case_other_version() {
+	need_root
+	for attempt in fresh installed; do
+		must_fail install INSTALL_REAP_BASE_URL="$t/site/v1" INSTALL_REAP_VERSION=v2
+		says 'holds reap v1, and INSTALL_REAP_VERSION asks for v2'
+		[ "$attempt" = installed ] || must install INSTALL_REAP_BASE_URL="$t/site/v1" INSTALL_REAP_VERSION=v1
+	done
+	must_fail install INSTALL_REAP_VERSION=../v1
+}
+
+# The binary is that of the machine, whatever its kernel calls it.
+case_machines() {
+	need_root
+	rm -f "$t/path/uname" "$t/path/getconf"
+	while read -r system machine bits name; do
+		printf '#!%s\n[ "$1" = -s ] && echo %s || echo %s\n' "$(command -v sh)" "$system" "$machine" >"$t/path/uname"
+		printf '#!%s\n[ "$1" = LONG_BIT ] && echo %s\n' "$(command -v sh)" "$bits" >"$t/path/getconf"
+		chmod 755 "$t/path/uname" "$t/path/getconf"
+		if [ "$name" = none ]; then
+			must_fail install INSTALL_REAP_VERSION=v1
+			says "$system\|$machine"
+			continue
+		fi
+		rm -rf "$t/site"
+		asset=reap-linux-$name
+		publish v1
+		must install INSTALL_REAP_VERSION=v1
+		version_is v1
+		must uninstall
+	done <<-EOF
+		Linux x86_64 64 amd64
+		Linux amd64 64 amd64
+		Linux aarch64 64 arm64
+		Linux arm64 64 arm64
+		Linux aarch64 32 armv7
+		Linux armv7l 32 armv7
+		Linux armv8l 32 armv7
+		Linux armv6l 32 none
+		Linux i686 32 none
+		Linux riscv64 64 none
+		Darwin arm64 64 none
+	EOF
+}
+
+case_systemd_dir() {
+	need_root
+	with_systemd
+	must install INSTALL_REAP_VERSION=v1 INSTALL_REAP_SYSTEMD_DIR=/usr/lib/systemd/system
+	has /usr/lib/systemd/system/reap.service 'ExecStart=/usr/local/bin/reap server'
+	[ ! -e "$root/etc/systemd/system/reap.service" ] || fail "there are two units"
+	must uninstall
+	[ -z "$(find "$root" -type f)" ] || fail "left behind: $(find "$root" -type f)"
+	must_fail install INSTALL_REAP_VERSION=v1 INSTALL_REAP_SYSTEMD_DIR=relative
 }
 
 # old_installation_runs_on: nothing of v1 was touched by what failed just now.
@@ -431,6 +556,127 @@ case_air_gap() {
 	version_is v3
 }
 
+# bundle VERSION: the release as one archive, $t/reap-VERSION-airgap.tar.gz, laid out as scripts/release does.
+bundle() {
+	mkdir -p "$t/pack/reap-$1"
+	cp "$t/site/$1/$asset" "$t/site/$1/sha256sums.txt" "$installer" "$t/pack/reap-$1"
+	tar -C "$t/pack" -czf "$t/reap-$1-airgap.tar.gz" "reap-$1"
+}
+
+case_bundle() {
+	install_v1
+	bundle v2
+	size=$(wc -c <"$t/reap-v2-airgap.tar.gz")
+	head -c $((size / 2)) "$t/reap-v2-airgap.tar.gz" >"$t/half.tar.gz"
+	must_fail install INSTALL_REAP_BASE_URL="$t/half.tar.gz"
+	: >"$t/empty.tar.gz"
+	must_fail install INSTALL_REAP_BASE_URL="$t/empty.tar.gz"
+	says 'no bundle of reap'
+	echo 'echo bad' >>"$t/site/v2/$asset"
+	cp "$t/reap-v2-airgap.tar.gz" "$t/good.tar.gz"
+	bundle v2
+	must_fail install INSTALL_REAP_BASE_URL="$t/reap-v2-airgap.tar.gz"
+	says SHA-256
+	must_fail install INSTALL_REAP_BASE_URL="$t/good.tar.gz" INSTALL_REAP_VERSION=v3
+	old_installation_runs_on
+	must install INSTALL_REAP_BASE_URL="$t/good.tar.gz" INSTALL_REAP_VERSION=v2
+	version_is v2
+	called 'systemctl restart reap.service'
+	forget_calls
+	must install INSTALL_REAP_BASE_URL="$t/good.tar.gz"
+	says 'nothing changed'
+	calls_nothing_that_stops
+	no_litter
+}
+
+# Unpacked, the bundle needs no setting at all; nor does it take one for what somebody else left in /tmp.
+case_unpacked_bundle() {
+	need_root
+	with_systemd
+	bundle v1
+	(cd "$t" && tar -xzf reap-v1-airgap.tar.gz)
+	must install INSTALL_REAP_BASE_URL="$t/reap-v1"
+	version_is v1
+	must uninstall
+
+	installer=$t/reap-v1/install.sh
+	must install INSTALL_REAP_BASE_URL=
+	says 'using the files beside install.sh'
+	version_is v1
+	must uninstall
+	cd "$t/reap-v1"
+	installer=install.sh
+	must install INSTALL_REAP_BASE_URL=
+	version_is v1
+	must uninstall
+
+	chmod 1777 "$t/reap-v1"
+	must_fail install INSTALL_REAP_BASE_URL=
+	says 'open to all users'
+	says 'neither curl nor wget' # which is what the release page would need
+	chmod 755 "$t/reap-v1"
+	# Piped into a shell the script lies nowhere.
+	ln -s "${shell%% *}" "$t/path/sh"
+	if env -i PATH="$t/path:$t/init" INSTALL_REAP_ROOT="$root" sh -s <install.sh >"$t/out" 2>&1; then
+		fail "took the files of the current directory"
+	fi
+	says 'neither curl nor wget'
+}
+
+# Whoever chose a directory once need not do it again.
+case_bin_dir() {
+	need_root
+	with_systemd
+	must install INSTALL_REAP_VERSION=v1 INSTALL_REAP_BIN_DIR=/opt/reap/bin
+	version_is v1 /opt/reap/bin
+	forget_calls
+	must install INSTALL_REAP_VERSION=v1
+	says 'nothing changed'
+	calls_nothing_that_stops
+	publish v2
+	must install INSTALL_REAP_VERSION=v2
+	version_is v2 /opt/reap/bin
+	[ ! -e "$root/usr/local/bin/reap" ] || fail "installed twice"
+	# shellcheck disable=SC2086
+	must clean $shell "$root/opt/reap/bin/reap-uninstall.sh"
+	[ ! -e "$root/opt/reap/bin" ] || fail "the directory that it made is left: $(ls -A "$root/opt/reap/bin")"
+
+	must install INSTALL_REAP_VERSION=v1 INSTALL_REAP_BIN_DIR=/opt/reap/bin
+	must install INSTALL_REAP_VERSION=v1 INSTALL_REAP_BIN_DIR=/usr/local/bin
+	has /etc/systemd/system/reap.service 'ExecStart=/usr/local/bin/reap server'
+	says 'left to remove by hand: /opt/reap/bin/reap'
+	[ ! -e "$root/opt/reap/bin/reap-uninstall.sh" ] || fail "there are two uninstall scripts"
+	must_fail install INSTALL_REAP_VERSION=v1 INSTALL_REAP_BIN_DIR=relative
+}
+
+# Data is where reap itself looks for it: an argument, the environment, the configuration files.
+case_data_dir() {
+	need_root
+	with_systemd
+	mkdir -p "$root/etc/reap/config.yaml.d" "$root/srv"
+	printf 'log-level: info\ndata-dir: /srv/first\n' >"$root/etc/reap/config.yaml"
+	must install INSTALL_REAP_VERSION=v1
+	says '/srv/first/admin.kubeconfig'
+	printf 'data-dir: "/srv/second one"  # on the other disk\n' >"$root/etc/reap/config.yaml.d/50.yaml"
+	must install INSTALL_REAP_VERSION=v1
+	says '/srv/second one/admin.kubeconfig'
+	printf "data-dir: '/srv/other'\n" >"$root/srv/other.yaml"
+	must install INSTALL_REAP_VERSION=v1 REAP_CONFIG=/srv/other.yaml
+	says '/srv/other/admin.kubeconfig'
+	must install INSTALL_REAP_VERSION=v1 -- --config /etc/reap/config.yaml
+	says '/srv/second one/admin.kubeconfig'
+	must install INSTALL_REAP_VERSION=v1 -- --config=
+	says '/var/lib/reap/admin.kubeconfig'
+	must install INSTALL_REAP_VERSION=v1 'REAP_DATA_DIR=/srv/$third'
+	says '/srv/$third/admin.kubeconfig'
+	must install INSTALL_REAP_VERSION=v1 -- --data-dir=/usr/fourth
+	says '/usr/fourth/admin.kubeconfig'
+	has /etc/systemd/system/reap.service ProtectSystem=no
+	must uninstall
+	says 'kept /etc/reap'
+	[ -e "$root/etc/reap/config.yaml" ] || fail "removed the user's settings"
+}
+
 case_read_only_bin_dir() {
 	need_root
 	with_systemd
@@ -438,7 +684,7 @@ case_read_only_bin_dir() {
 	unshare -m true 2>/dev/null || skip "cannot make a mount namespace"
 	if [ -z "${IN_NAMESPACE:-}" ]; then
 		code=0
-		IN_NAMESPACE=1 unshare -m sh "$script" read_only_bin_dir || code=$?
+		IN_NAMESPACE=$t unshare -m sh "$script" read_only_bin_dir || code=$?
 		exit "$code"
 	fi
 	mount -t tmpfs -o ro tmpfs "$root/usr/local/bin" || skip "cannot mount"
@@ -450,6 +696,9 @@ case_read_only_bin_dir() {
 	must_fail install INSTALL_REAP_VERSION=v1 INSTALL_REAP_BIN_DIR=/usr/local/bin
 	says 'cannot write to /usr/local/bin'
 	umount "$root/usr/local/bin"
+	# shellcheck disable=SC2086
+	must clean $shell "$root/opt/bin/reap-uninstall.sh"
+	[ ! -e "$root/opt/bin" ] || fail "left behind: $(ls -A "$root/opt/bin")"
 }
 
 case_non_root() {
@@ -477,7 +726,7 @@ case_non_root() {
 	[ ! -e "$root/etc/reap" ] || fail "files of a service"
 	# shellcheck disable=SC2086
 	must clean INSTALL_REAP_ROOT= $shell "$t/home/bin/reap-uninstall.sh"
-	[ -z "$(ls -A "$t/home/bin")" ] || fail "left behind: $(ls -A "$t/home/bin")"
+	[ ! -e "$t/home/bin" ] || fail "left behind: $(ls -A "$t/home/bin")"
 }
 
 case_no_init() {
@@ -485,8 +734,21 @@ case_no_init() {
 	must install INSTALL_REAP_VERSION=v1
 	version_is v1
 	says 'start it by hand: /usr/local/bin/reap server'
+	must install INSTALL_REAP_VERSION=v1
+	says 'nothing changed'
 	must uninstall
 	[ -z "$(find "$root" ! -type d)" ] || fail "left behind: $(find "$root" ! -type d)"
+
+	# A server that was started by hand is stopped by hand, before its data goes.
+	must install INSTALL_REAP_VERSION=v1
+	mkdir -p "$root/var/lib/reap/db"
+	printf '{\n  "pid": %s\n}\n' "$$" >"$root/var/lib/reap/ready.json"
+	must_fail uninstall --purge
+	says "process $$"
+	version_is v1
+	rm "$root/var/lib/reap/ready.json"
+	must uninstall --purge
+	[ ! -e "$root/var/lib/reap" ] || fail "data is left"
 }
 
 # While an image is built, systemd is there and not running.
@@ -496,6 +758,7 @@ case_image_build() {
 	rm -r "$root/run/systemd"
 	must install INSTALL_REAP_VERSION=v1
 	called "systemctl --root=$root enable reap.service"
+	says 'start it by hand: /usr/local/bin/reap server'
 	if grep -v -e '^systemctl --root=' "$t/calls"; then fail "expected no call to a running systemd"; fi
 }
 
@@ -525,10 +788,24 @@ case_openrc() {
 	publish v2
 	must install INSTALL_REAP_VERSION=v2
 	called 'rc-service reap restart'
-	must uninstall
+	# Nor does a server that never answers count as started.
+	: >"$t/init/broken"
+	rm "$root/var/lib/reap/ready.json" "$t/path/sleep"
+	printf '#!%s\n' "$(command -v sh)" >"$t/path/sleep"
+	chmod 755 "$t/path/sleep"
+	publish v3
+	must_fail install INSTALL_REAP_VERSION=v3
+	says 'did not become ready; see /var/log/reap.log'
+	rm "$t/init/broken"
+	forget_calls
+	must install INSTALL_REAP_VERSION=v3
+	called 'rc-service reap restart'
+	: >"$root/var/log/reap.log"
+	must uninstall --purge
 	called 'rc-service reap stop'
 	called 'rc-update del reap'
-	[ ! -e "$root/etc/init.d/reap" ] || fail "the init script is left"
+	left=$(find "$root" -type f ! -path "$root/sbin/openrc-run" ! -path "$root/run/openrc/*")
+	[ -z "$left" ] || fail "left behind: $left"
 }
 
 case_second_service() {
@@ -552,10 +829,10 @@ case_uninstall() {
 	with_systemd
 	must install INSTALL_REAP_VERSION=v1 -- '--data-dir=/var/lib/odd name'
 	data="$root/var/lib/odd name"
-	mkdir -p "$data/db" "$data/deep/er" "$t/elsewhere"
+	mkdir -p "$data/db/deep/er" "$t/elsewhere"
 	: >"$data/db/state.db"
 	: >"$t/elsewhere/keep"
-	ln -s "$t/elsewhere" "$data/deep/link"
+	ln -s "$t/elsewhere" "$data/db/deep/link"
 	must uninstall
 	called 'systemctl disable --now reap.service'
 	says 'kept the data'
@@ -569,12 +846,51 @@ case_uninstall() {
 	[ -e "$t/elsewhere/keep" ] || fail "a symlink was followed out of the data directory"
 	[ -z "$(find "$root" -type f)" ] || fail "left behind: $(find "$root" -type f)"
 
+	# Nor what a run that did not restart it keeps in mind.
+	must install INSTALL_REAP_VERSION=v1 INSTALL_REAP_SKIP_START=true
+	must uninstall
+	[ -z "$(find "$root" -type f)" ] || fail "left behind: $(find "$root" -type f)"
+
 	# A directory that is not reap's is not purged, whatever the arguments said.
 	must install INSTALL_REAP_VERSION=v1 -- --data-dir=/var
 	: >"$root/var/precious"
 	must_fail uninstall --purge
 	[ -e "$root/var/precious" ] || fail "purged a directory that is not reap's"
 	version_is v1
+	# Not even if reap keeps its data there, between other things; nor through a link.
+	must install INSTALL_REAP_VERSION=v1 -- --data-dir=/var/lib/reap
+	mkdir -p "$root/srv/db"
+	: >"$root/srv/.precious"
+	rm -rf "$root/var/lib/reap"
+	mkdir -p "$root/var/lib"
+	ln -s "$root/srv" "$root/var/lib/reap"
+	must_fail uninstall --purge
+	says 'holds .precious, which is not reap'
+	[ -e "$t/init/active.reap.service" ] || fail "stopped, in spite of nothing removed"
+	rm "$root/srv/.precious"
+	must uninstall --purge
+	[ ! -e "$root/srv" ] || fail "data is left: $(find "$root/srv")"
+	[ ! -h "$root/var/lib/reap" ] || fail "a link to the data is left"
+}
+
+# At a terminal it asks.
+case_uninstall_asks() {
+	need_root
+	with_systemd
+	command -v script >/dev/null || skip "no script to make a terminal with"
+	for answer in '' n y; do
+		must install INSTALL_REAP_VERSION=v1
+		mkdir -p "$root/var/lib/reap/db"
+		printf '%s\n' "$answer" | env -i PATH="$t/path:$t/init" INSTALL_REAP_ROOT="$root" "$(command -v script)" -qec \
+			"$shell $root/usr/local/bin/reap-uninstall.sh" /dev/null >"$t/out" 2>&1 || fail "expected to succeed: uninstall"
+		says 'delete the data in /var/lib/reap too?'
+		says 'uninstalled reap'
+		if [ "$answer" = y ]; then
+			[ ! -e "$root/var/lib/reap" ] || fail "data is left after $answer"
+		else
+			[ -e "$root/var/lib/reap/db" ] || fail "data is gone after \"$answer\""
+		fi
+	done
 }
 
 # Not even a bind mount from the same file system is entered.
@@ -584,20 +900,20 @@ case_purge_mount() {
 	unshare -m true 2>/dev/null || skip "cannot make a mount namespace"
 	if [ -z "${IN_NAMESPACE:-}" ]; then
 		code=0
-		IN_NAMESPACE=1 unshare -m sh "$script" purge_mount || code=$?
+		IN_NAMESPACE=$t unshare -m sh "$script" purge_mount || code=$?
 		exit "$code"
 	fi
 	must install INSTALL_REAP_VERSION=v1 -- '--data-dir=/var/lib/odd name'
 	data="$root/var/lib/odd name"
-	mkdir -p "$data/db" "$data/mounted" "$t/elsewhere"
+	mkdir -p "$data/db/mounted" "$t/elsewhere"
 	: >"$t/elsewhere/keep"
-	mount --bind "$t/elsewhere" "$data/mounted" || skip "cannot mount"
+	mount --bind "$t/elsewhere" "$data/db/mounted" || skip "cannot mount"
 	must_fail uninstall --purge
 	says 'is mounted inside the data directory'
 	[ -e "$t/elsewhere/keep" ] || fail "deleted what is mounted"
 	version_is v1
 	[ -e "$t/init/active.reap.service" ] || fail "stopped, in spite of nothing removed"
-	umount "$data/mounted"
+	umount "$data/db/mounted"
 	must uninstall --purge
 	[ -e "$t/elsewhere/keep" ] || fail "deleted what was mounted"
 	[ ! -e "$data" ] || fail "data is left"
