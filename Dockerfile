@@ -1,7 +1,7 @@
-# The image: one static binary on nothing.
+# The image: one static binary on nothing. docs/container.md says how to run it, and how to reach the server.
 #
 #   docker build -t reap .
-#   docker run -p 6443:6443 -v reap:/var/lib/reap reap
+#   docker run -d --name reap -p 6443:6443 -v reap:/var/lib/reap reap
 #
 # Where no image registry can be reached, from a binary built outside:
 #
@@ -11,13 +11,16 @@
 # What both images are. No FROM here names a registry, and the stages that need one come last, since
 # some builders run every stage up to their target.
 FROM scratch AS base
-# There is no /tmp: temporary files go where everything else goes.
-ENV HOME=/var/lib/reap TMPDIR=/var/lib/reap
+# The address and the directory are in the environment, so that arguments in place of CMD's, and commands
+# run beside the server, have them too. There is no /tmp: temporary files go where everything else goes.
+ENV HOME=/var/lib/reap TMPDIR=/var/lib/reap REAP_DATA_DIR=/var/lib/reap REAP_BIND_ADDRESS=0.0.0.0
 USER 65532:65532
 EXPOSE 6443
 STOPSIGNAL SIGTERM
+# A start that has not ended after four minutes has failed by itself.
+HEALTHCHECK --interval=30s --timeout=10s --start-period=4m --retries=3 CMD ["/usr/local/bin/reap", "healthcheck"]
 ENTRYPOINT ["/usr/local/bin/reap"]
-CMD ["server", "--bind-address=0.0.0.0", "--data-dir=/var/lib/reap"]
+CMD ["server"]
 
 FROM base AS prebuilt
 ARG BINARY=bin/reap

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
 	apiserverapi "k8s.io/apiserver/pkg/apis/apiserver"
 	"k8s.io/kubernetes/cmd/kube-apiserver/app/options"
 
@@ -97,7 +98,9 @@ func runOptions(o Options) (*options.ServerRunOptions, error) {
 	disableAdmission(s.Admission.GenericAdmission)
 	s.SecureServing.Listener = o.Listener
 	s.SecureServing.BindPort = o.Listener.Addr().(*net.TCPAddr).Port
-	s.GenericServerRunOptions.AdvertiseAddress = advertise(o.Listener.Addr().(*net.TCPAddr).IP)
+	if s.GenericServerRunOptions.AdvertiseAddress == nil { // else the user has said
+		s.GenericServerRunOptions.AdvertiseAddress = advertise(o.Listener.Addr().(*net.TCPAddr).IP, o.Shared, utilnet.ChooseHostInterface)
+	}
 	return s, nil
 }
 
@@ -184,14 +187,18 @@ func arguments(o Options) []string {
 	return args
 }
 
-// advertise returns the address that the API server gives out as its own: left to
-// kube-apiserver when it listens on all addresses, because the default for a
-// loopback address fails on a machine without a default route.
-func advertise(ip net.IP) net.IP {
-	if ip.IsUnspecified() {
-		return nil
+// advertise returns the address that the API server gives out as its own; nil leaves
+// it to kube-apiserver, which refuses to start without a default route. Where it
+// listens on all addresses, host finds one of this machine's. A server that no other
+// has to find needs none: a device whose cable is out must start.
+func advertise(ip net.IP, shared bool, host func() (net.IP, error)) net.IP {
+	if !ip.IsUnspecified() {
+		return ip
 	}
-	return ip
+	if _, err := host(); err != nil && !shared {
+		return net.IPv4(127, 0, 0, 1)
+	}
+	return nil
 }
 
 // shutdownTimeout bounds how long an orderly stop waits for connections that

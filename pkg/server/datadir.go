@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 
@@ -16,13 +17,33 @@ type dataDir struct {
 	lock *flock.Flock
 }
 
-// ready is what the ready file says. Its fields are stable.
-type ready struct {
+// Ready is what the ready file says. Its fields are stable.
+type Ready struct {
 	URL        string `json:"url"`
 	Kubeconfig string `json:"kubeconfig"`
 	PID        int    `json:"pid"`
 	Version    string `json:"version"`
 }
+
+// ReadReady reads the ready file of a data directory. The error is fs.ErrNotExist if
+// no server there is ready. A server that was killed leaves its file until the next
+// one starts.
+func ReadReady(dataDir string) (r Ready, err error) {
+	path := readyFile(dataDir)
+	raw, err := os.ReadFile(path)
+	if err == nil && len(raw) == 0 { // one that could not be removed
+		err = &fs.PathError{Op: "read", Path: path, Err: fs.ErrNotExist}
+	}
+	if err != nil {
+		return r, fmt.Errorf("reading the ready file: %w", err)
+	}
+	if err := json.Unmarshal(raw, &r); err != nil {
+		return r, fmt.Errorf("reading the ready file %s: %w", path, err)
+	}
+	return r, nil
+}
+
+func readyFile(dataDir string) string { return filepath.Join(dataDir, "ready.json") }
 
 // openDataDir makes the directory if need be and locks it. The lock goes with the
 // process, however that ends.
@@ -44,27 +65,25 @@ func openDataDir(path string) (*dataDir, error) {
 
 // holder names the server that has the directory, if it has said that it is ready.
 func (d *dataDir) holder() string {
-	raw, err := os.ReadFile(d.readyFile())
-	var r ready
-	if err != nil || json.Unmarshal(raw, &r) != nil {
+	r, err := ReadReady(d.path)
+	if err != nil {
 		return ""
 	}
 	return fmt.Sprintf(" (process %d, %s)", r.PID, r.URL)
 }
 
-func (d *dataDir) readyFile() string { return filepath.Join(d.path, "ready.json") }
-
 // ready writes the ready file; whoever sees it sees all of it.
-func (d *dataDir) ready(r ready) error {
+func (d *dataDir) ready(r Ready) error {
 	raw, err := json.MarshalIndent(r, "", "  ")
 	if err != nil {
 		return fmt.Errorf("writing the ready file: %w", err)
 	}
-	next := d.readyFile() + ".next"
+	path := readyFile(d.path)
+	next := path + ".next"
 	if err := os.WriteFile(next, append(raw, '\n'), 0o600); err != nil {
 		return fmt.Errorf("writing the ready file: %w", err)
 	}
-	if err := os.Rename(next, d.readyFile()); err != nil {
+	if err := os.Rename(next, path); err != nil {
 		return fmt.Errorf("writing the ready file: %w", err)
 	}
 	return nil
@@ -72,9 +91,10 @@ func (d *dataDir) ready(r ready) error {
 
 // notReady takes the ready file away, which may be one that a killed server left.
 func (d *dataDir) notReady() {
-	if err := os.Remove(d.readyFile()); err != nil && !errors.Is(err, os.ErrNotExist) {
+	path := readyFile(d.path)
+	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
 		// Whoever waits for the file to appear would be misled, but the lock tells.
-		_ = os.Truncate(d.readyFile(), 0)
+		_ = os.Truncate(path, 0)
 	}
 }
 

@@ -187,7 +187,7 @@ func (s *server) serve(ctx context.Context, dir *dataDir, api *apiserver.Server,
 
 // announce says that the server is ready, and where.
 func (s *server) announce(dir *dataDir, access *access) error {
-	if err := dir.ready(ready{URL: access.url, Kubeconfig: access.kubeconfig, PID: os.Getpid(), Version: s.cfg.Version}); err != nil {
+	if err := dir.ready(Ready{URL: access.url, Kubeconfig: access.kubeconfig, PID: os.Getpid(), Version: s.cfg.Version}); err != nil {
 		return err
 	}
 	logrus.WithFields(logrus.Fields{
