@@ -357,6 +357,10 @@ func (g *Graph) shows(uid types.UID, at Coordinates) bool {
 	return false
 }
 
+// maxFacts bounds what is remembered of one UID. References that are written again and
+// again, each time with other coordinates, would make it grow for ever.
+const maxFacts = 64
+
 // learn is Learn under the lock.
 func (nm *named) learn(at Coordinates, f Fact) {
 	if nm.facts == nil {
@@ -369,7 +373,20 @@ func (nm *named) learn(at Coordinates, f Fact) {
 	if known.State == Gone || f.State == Present && (known.Proved() || known.Seen.After(f.Seen)) {
 		return
 	}
+	if known.State == Unproved && len(nm.facts) >= maxFacts {
+		nm.forgetOne()
+	}
 	nm.facts[at] = f
+}
+
+// forgetOne drops what another live read can find out again.
+func (nm *named) forgetOne() {
+	for at, f := range nm.facts {
+		if f.State != Gone {
+			delete(nm.facts, at)
+			return
+		}
+	}
 }
 
 // find returns the node of a resource's object, or nil.
