@@ -275,8 +275,8 @@ func (g *Graph) Deleted(gr schema.GroupResource, rec *Record) []Key {
 // Vanished records that an object which was shown is missing from a list, or
 // that its name shows another UID. That proves nothing: the object counts as
 // observed until Confirm or Deleted is called after a live read. It returns the
-// object, for that read; one that names nothing and that nothing names is
-// forgotten at once.
+// object, for that read; one that names nothing, that nothing names and that waits for
+// nothing is forgotten at once.
 func (g *Graph) Vanished(gr schema.GroupResource, uid types.UID) []Key {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -293,7 +293,7 @@ func (g *Graph) Vanished(gr schema.GroupResource, uid types.UID) []Key {
 
 // vanished is Vanished under the lock.
 func (g *Graph) vanished(n *node) []Key {
-	if len(n.rec.References) == 0 && g.named[n.rec.UID] == nil {
+	if len(n.rec.References) == 0 && g.named[n.rec.UID] == nil && !n.rec.collecting() {
 		g.remove(n)
 		return nil
 	}
