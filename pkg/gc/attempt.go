@@ -19,7 +19,12 @@ import (
 // changed under its hands. Each round costs a read and a write at the most.
 const maxRounds = 8
 
-var errKeepsChanging = errors.New("the object changes faster than it can be decided about")
+var (
+	errKeepsChanging = errors.New("the object changes faster than it can be decided about")
+	// errPutAside ends an attempt that needs an owner which another attempt is reading:
+	// that one puts the object into the queue again. It is neither success nor failure.
+	errPutAside = errors.New("another attempt is reading an owner")
+)
 
 // attempt is one go at one object.
 type attempt struct {
@@ -68,7 +73,7 @@ func (c *Collector) attemptToDelete(ctx context.Context, k graph.Key) (again tim
 		case decide.Release:
 			done, err = a.release(ctx, d)
 		case decide.Verify:
-			done, err = a.verify(ctx, d.Verify)
+			err = a.verify(ctx, d.Verify)
 		case decide.Delete:
 			done, err = a.delete(ctx, d)
 		case decide.Drop:
@@ -91,12 +96,12 @@ func (a *attempt) gvr() schema.GroupVersionResource { return a.view.Resource.Pre
 
 // verify reads owners live and looks at the object again in that light. An owner
 // that another attempt is reading at the moment is not waited for, which would hold
-// a worker: the object comes back when that read has ended, and done is true.
-func (a *attempt) verify(ctx context.Context, owners []graph.OwnerView) (done bool, err error) {
+// a worker: the object comes back when that read has ended.
+func (a *attempt) verify(ctx context.Context, owners []graph.OwnerView) error {
 	for _, o := range owners {
 		r := ownerRead{uid: o.Reference.UID, apiVersion: o.Reference.APIVersion, at: o.At}
 		if !a.c.reads.begin(r, a.view.Key) {
-			return true, nil
+			return errPutAside
 		}
 		fact, err := a.c.actor.Verify(ctx, o, a.c.now())
 		if err == nil {
@@ -111,10 +116,10 @@ func (a *attempt) verify(ctx context.Context, owners []graph.OwnerView) (done bo
 			}
 		}
 		if err != nil {
-			return false, err
+			return err
 		}
 	}
-	return false, a.look()
+	return a.look()
 }
 
 // look renews the view: of the object as the graph has it, or as it was read.

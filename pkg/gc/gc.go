@@ -316,6 +316,7 @@ func (c *Collector) workOn(ctx context.Context, queue *queue, attempt attemptFun
 	switch {
 	case errors.Is(err, act.ErrPaused):
 		queue.Add(k) // no worker takes it before the pause ends
+	case errors.Is(err, errPutAside):
 	case err != nil && ctx.Err() == nil:
 		c.logFailure(k, queue.retry(k, err), err)
 	case err == nil:
