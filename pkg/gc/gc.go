@@ -214,7 +214,11 @@ func (c *Collector) Run(ctx context.Context, started func()) error {
 			working.Go(func() { c.work(ctx, calls, c.queue, c.attemptToDelete) })
 		}
 		for range orphaners {
-			working.Go(func() { c.work(ctx, calls, c.orphans, c.attemptToOrphan) })
+			working.Go(func() {
+				c.work(ctx, calls, c.orphans, func(ctx context.Context, k graph.Key) (time.Time, error) {
+					return time.Time{}, c.attemptToOrphan(ctx, k)
+				})
+			})
 		}
 		working.Go(func() { c.followWaits(ctx) })
 		if c.cycleDetection {

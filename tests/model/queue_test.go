@@ -48,9 +48,6 @@ func (m *model) rest(n int) {
 	case a.orphaning && a.failed:
 		m.orphansDelayed[a.key] = true
 	case a.orphaning:
-		if !a.again.IsZero() {
-			m.orphans[a.key] = true
-		}
 	case a.failed:
 		m.delayed[a.key] = true
 	case !a.again.IsZero():
