@@ -200,7 +200,7 @@ func (c *Collector) Run(ctx context.Context, started func()) error {
 
 	var observing, working sync.WaitGroup
 	defer observing.Wait()
-	observing.Go(func() { cancel(c.observer.Run(ctx)) })
+	observing.Go(func() { cancel(c.observer.Run(ctx, cancel)) })
 	observing.Go(func() {
 		if err := c.gate.follow(ctx, maps); err != nil {
 			cancel(err)
