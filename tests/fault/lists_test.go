@@ -59,20 +59,27 @@ func TestWatchesThatEnd(t *testing.T) {
 	}
 }
 
-// A server whose lists are empty, for every resource at once, costs no object.
-func TestEveryListIsEmpty(t *testing.T) {
-	w := newWorld(t)
-	w.Start(nil)
-	w.Rest()
-	calls := len(w.Calls(0))
+// emptyLists has a resource, or all if it is empty, listed again, with nothing in the
+// lists. It returns how many calls there had been.
+func (w *world) emptyLists(resource string) (calls int) {
+	calls = len(w.Calls(0))
 	w.SetFault(func(c fakeapi.Call) http.HandlerFunc {
-		if c.Verb == "list" {
+		if c.Verb == "list" && (resource == "" || c.Resource == resource) {
 			return w.EmptyList
 		}
 		return nil
 	})
 	w.Compact()
-	w.DropWatches("")
+	w.DropWatches(resource)
+	return calls
+}
+
+// A server whose lists are empty, for every resource at once, costs no object.
+func TestEveryListIsEmpty(t *testing.T) {
+	w := newWorld(t)
+	w.Start(nil)
+	w.Rest()
+	calls := w.emptyLists("")
 	for _, call := range []string{"get configmaps ns/living", "get pods ns/living-pods-0", "get secrets ns/living-secrets-0"} {
 		w.UntilCalls(calls, call, 1)
 	}
@@ -89,15 +96,7 @@ func TestEndInAGapAfterAnEmptyList(t *testing.T) {
 	w := newWorld(t)
 	w.Start(nil)
 	w.Rest()
-	calls := len(w.Calls(0))
-	w.SetFault(func(c fakeapi.Call) http.HandlerFunc {
-		if c.Verb == "list" && c.Resource == "configmaps" {
-			return w.EmptyList
-		}
-		return nil
-	})
-	w.Compact()
-	w.DropWatches("configmaps")
+	calls := w.emptyLists("configmaps")
 	w.UntilCalls(calls, "get configmaps ns/doomed", 1)
 	w.Rest()
 	calls = len(w.Calls(0))
