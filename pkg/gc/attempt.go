@@ -226,41 +226,42 @@ func (a *attempt) release(ctx context.Context, d decide.Decision) (done bool, er
 	return true, nil
 }
 
-// delete deletes the object. An aggregated server may ignore preconditions, so
-// there the object is read first. done is false if it has to be decided again.
+// delete deletes the object.
 func (a *attempt) delete(ctx context.Context, d decide.Decision) (done bool, err error) {
-	if a.view.Resource.Aggregated && a.live == nil {
-		return a.read(ctx)
-	}
-	outcome, err := a.c.actor.Delete(ctx, a.gvr(), a.view.Record, d.Policy)
-	switch {
-	case err != nil:
-		return false, err
-	case outcome == act.Changed:
-		return a.read(ctx)
-	case outcome == act.Done:
+	outcome, done, err := a.write(ctx, func() (act.Outcome, error) {
+		return a.c.actor.Delete(ctx, a.gvr(), a.view.Record, d.Policy)
+	})
+	if outcome == act.Done {
 		a.c.collected.add(a.view.Key.Resource, d.Policy)
 		a.c.deleted.Add(1)
 		a.log(d).WithField("policy", string(d.Policy)).Debug("deleted an object that no owner keeps")
 	}
-	return true, nil
+	return done, err
 }
 
-// drop removes references from the object as it was decided on.
+// drop removes references from the object.
 func (a *attempt) drop(ctx context.Context, d decide.Decision) (done bool, err error) {
-	if a.view.Resource.Aggregated && a.live == nil {
-		return a.read(ctx)
-	}
-	outcome, err := a.c.actor.DropReferences(ctx, a.gvr(), a.view.Record, d.Drop)
-	switch {
-	case err != nil:
-		return false, err
-	case outcome == act.Changed:
-		return a.read(ctx)
-	case outcome == act.Done:
+	outcome, done, err := a.write(ctx, func() (act.Outcome, error) {
+		return a.c.actor.DropReferences(ctx, a.gvr(), a.view.Record, d.Drop)
+	})
+	if outcome == act.Done {
 		a.log(d).WithField("references", len(d.Drop)).Debug("dropped references to owners that are gone or going")
 	}
-	return true, nil
+	return done, err
+}
+
+// write writes to the object as it was decided on. An aggregated server may ignore
+// preconditions, so there the object is read first. done is false if it has to be
+// decided again, about what is there now.
+func (a *attempt) write(ctx context.Context, call func() (act.Outcome, error)) (outcome act.Outcome, done bool, err error) {
+	if !a.view.Resource.Aggregated || a.live != nil {
+		outcome, err = call()
+		if err != nil || outcome != act.Changed {
+			return outcome, err == nil, err
+		}
+	}
+	done, err = a.read(ctx)
+	return act.Changed, done, err
 }
 
 func (a *attempt) log(d decide.Decision) *logrus.Entry {
