@@ -40,6 +40,14 @@ EXAMPLES
    reap kubectl get namespaces
 `
 
+// command gives a command what all have: help with examples, and errors of one form.
+func command(examples string, c *cli.Command) *cli.Command {
+	c.CustomHelpTemplate = commandHelp(examples)
+	c.HideHelpCommand = true
+	c.OnUsageError = usageError
+	return c
+}
+
 // commandHelp is a command's help: its flags by category, each with its usage below its name, and its
 // examples, which urfave has no place for.
 func commandHelp(examples string) string {

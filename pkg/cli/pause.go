@@ -33,17 +33,14 @@ const confirmWithin = 15 * time.Second
 
 func pauseCommand() *cli.Command {
 	flags, client := config.ClientFlags()
-	return &cli.Command{
-		Name:               "pause",
-		Usage:              "let the collector write nothing until reap resume",
-		UsageText:          "reap pause [--reason TEXT] [flags]",
-		Description:        pauseDescription,
-		CustomHelpTemplate: commandHelp(pauseExamples),
-		HideHelpCommand:    true,
+	return command(pauseExamples, &cli.Command{
+		Name:        "pause",
+		Usage:       "let the collector write nothing until reap resume",
+		UsageText:   "reap pause [--reason TEXT] [flags]",
+		Description: pauseDescription,
 		Flags: append(flags, &cli.StringFlag{
 			Name: "reason", Category: "PAUSE", Usage: "`TEXT` why, for whoever looks at reap status",
 		}),
-		OnUsageError: usageError,
 		Action: func(c *cli.Context) error {
 			return changePause(c, client, func(ctx context.Context, maps typedcorev1.ConfigMapsGetter, out io.Writer) error {
 				s, changed, err := pause.Begin(ctx, maps, whoami(), c.String("reason"), time.Now())
@@ -53,20 +50,17 @@ func pauseCommand() *cli.Command {
 				return err
 			}, true)
 		},
-	}
+	})
 }
 
 func resumeCommand() *cli.Command {
 	flags, client := config.ClientFlags()
-	return &cli.Command{
-		Name:               "resume",
-		Usage:              "end a pause of the collector",
-		UsageText:          "reap resume [flags]",
-		Description:        resumeDescription,
-		CustomHelpTemplate: commandHelp("reap resume"),
-		HideHelpCommand:    true,
-		Flags:              flags,
-		OnUsageError:       usageError,
+	return command("reap resume", &cli.Command{
+		Name:        "resume",
+		Usage:       "end a pause of the collector",
+		UsageText:   "reap resume [flags]",
+		Description: resumeDescription,
+		Flags:       flags,
 		Action: func(c *cli.Context) error {
 			return changePause(c, client, func(ctx context.Context, maps typedcorev1.ConfigMapsGetter, out io.Writer) error {
 				s, changed, err := pause.End(ctx, maps, time.Now())
@@ -80,7 +74,7 @@ func resumeCommand() *cli.Command {
 				return err
 			}, false)
 		},
-	}
+	})
 }
 
 // changePause changes the pause and waits until the collector has noticed, so that

@@ -32,15 +32,12 @@ An option of kube-apiserver itself:
 
 func serverCommand(stderr io.Writer, serve runServer) *cli.Command {
 	flags, load := config.ServerFlags()
-	return &cli.Command{
-		Name:               "server",
-		Usage:              "run the API server with the garbage collector in it",
-		UsageText:          "reap server [flags]",
-		Description:        serverDescription,
-		CustomHelpTemplate: commandHelp(serverExamples),
-		HideHelpCommand:    true,
-		Flags:              flags,
-		OnUsageError:       usageError,
+	return command(serverExamples, &cli.Command{
+		Name:        "server",
+		Usage:       "run the API server with the garbage collector in it",
+		UsageText:   "reap server [flags]",
+		Description: serverDescription,
+		Flags:       flags,
 		Action: func(c *cli.Context) error {
 			if err := noArguments(c); err != nil {
 				return err
@@ -62,7 +59,7 @@ func serverCommand(stderr io.Writer, serve runServer) *cli.Command {
 			}
 			return nil
 		},
-	}
+	})
 }
 
 // printer prints an error as the plain line that a terminal wants, or as a record of the log where the
