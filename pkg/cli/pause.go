@@ -45,7 +45,7 @@ func pauseCommand() *cli.Command {
 			return changePause(c, client, func(ctx context.Context, maps typedcorev1.ConfigMapsGetter, out io.Writer) error {
 				s, changed, err := pause.Begin(ctx, maps, whoami(), c.String("reason"), time.Now())
 				if err == nil && !changed {
-					fmt.Fprintf(out, "it is paused already, for %s%s\n", duration.HumanDuration(time.Since(s.Since)), by(s))
+					fmt.Fprintf(out, "it is paused already%s\n", details(s))
 				}
 				return err
 			}, true)
@@ -66,10 +66,10 @@ func resumeCommand() *cli.Command {
 				s, changed, err := pause.End(ctx, maps, time.Now())
 				switch {
 				case err != nil:
-				case !changed:
+				case changed:
+					fmt.Fprintf(out, "it was paused%s\n", details(s))
+				default:
 					fmt.Fprintln(out, "it is not paused")
-				case !s.Since.IsZero():
-					fmt.Fprintf(out, "it was paused for %s%s\n", duration.HumanDuration(time.Since(s.Since)), by(s))
 				}
 				return err
 			}, false)
@@ -124,8 +124,13 @@ func changePause(c *cli.Context, client *config.Client, change func(context.Cont
 	return nil
 }
 
-func by(s pause.State) string {
+// details says for how long it has been paused, if anybody knows, by whom and why.
+func details(s pause.State) string {
 	text := ""
+	if !s.Since.IsZero() {
+		// The clock of whoever paused may be ahead of this one.
+		text += " for " + duration.HumanDuration(max(0, time.Since(s.Since)))
+	}
 	if s.By != "" {
 		text += ", by " + s.By
 	}
