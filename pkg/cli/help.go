@@ -68,11 +68,15 @@ USAGE
 	return strings.ReplaceAll(help, "\n   \n", "\n\n")
 }
 
-// flagSynopsis is a flag's names and its value's placeholder: --gc-workers, --concurrent-gc-syncs N.
+// flagSynopsis is a flag's names and its value's placeholder: --output, -o FORMAT.
 func flagSynopsis(f cli.DocGenerationFlag) string {
 	var names []string
 	for _, n := range f.Names() {
-		names = append(names, "--"+n)
+		dashes := "--"
+		if len(n) == 1 {
+			dashes = "-"
+		}
+		names = append(names, dashes+n)
 	}
 	placeholder, _ := splitUsage(f)
 	return strings.Join(names, ", ") + " " + placeholder

@@ -18,7 +18,7 @@ import (
 	"github.com/reap-dev/reap/pkg/gc/report"
 )
 
-const pauseDescription = `Lets the collector write nothing until reap resume. It goes on watching, so that it knows what to do then. Deletions go on being accepted: in the foreground and orphaning ones wait. A pause is kept across restarts, and its time counts towards no deadline.
+const pauseDescription = `Lets the collector write nothing until reap resume. It goes on watching, so that it knows what to do then. Users can go on deleting; what they delete in the foreground, or so that its dependents stay, waits. A pause is kept across restarts, and its time counts towards no deadline.
 
 It is the ConfigMap ` + pause.Namespace + "/" + pause.Name + `: whoever may write that may pause.`
 
@@ -39,7 +39,7 @@ func pauseCommand() *cli.Command {
 		UsageText:   "reap pause [--reason TEXT] [flags]",
 		Description: pauseDescription,
 		Flags: append(flags, &cli.StringFlag{
-			Name: "reason", Category: "PAUSE", Usage: "`TEXT` why, for whoever looks at reap status",
+			Name: "reason", Category: "Pause", Usage: "`TEXT` why, for whoever looks at reap status",
 		}),
 		Action: func(c *cli.Context) error {
 			return changePause(c, client, func(ctx context.Context, maps typedcorev1.ConfigMapsGetter, out io.Writer) error {

@@ -24,7 +24,7 @@ Throw-away server for a test, on a free port:
 Reachable from other machines, by a name of its own:
   reap server --bind-address 0.0.0.0 --tls-san edge-1.example.com
 
-The API server alone; what is deleted meanwhile is collected by the next start without the flag:
+Without the collector; what loses its owner meanwhile is collected by the next start with it:
   reap server --disable gc
 
 An option of kube-apiserver itself:
