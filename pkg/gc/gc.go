@@ -271,18 +271,11 @@ func (c *Collector) waitForFirstLists(ctx context.Context) bool {
 // an error; the collector goes on, since every write has evidence and preconditions
 // of its own.
 func (c *Collector) checks(ctx context.Context) {
-	tick := time.NewTicker(c.check)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
+	wait.UntilWithContext(ctx, func(context.Context) {
 		if err := c.graph.Check(); err != nil {
 			c.log.WithError(err).Error("the graph is broken")
 		}
-	}
+	}, c.check)
 }
 
 // consider puts objects into the queue.
