@@ -61,9 +61,12 @@ type Graph struct {
 	// waiting holds the objects in foreground deletion, and since when they have
 	// been known to be; the zero time until somebody has asked.
 	waiting map[*node]time.Time
-	// progress counts, for objects in foreground deletion, how often a descendant has
-	// been deleted or has gone.
+	// progress counts, for objects in foreground deletion, how often descendants have
+	// been found to have been deleted or to have gone.
 	progress map[*node]uint64
+	// lost holds the objects of which a dependent has been deleted or has gone since
+	// that was last carried up to all above them.
+	lost map[*node]struct{}
 	// waitingChanged is true once anything about those has changed.
 	waitingChanged bool
 	edges          int
@@ -78,6 +81,7 @@ func New() *Graph {
 		named:    make(map[types.UID]*named),
 		waiting:  make(map[*node]time.Time),
 		progress: make(map[*node]uint64),
+		lost:     make(map[*node]struct{}),
 	}
 }
 
@@ -136,6 +140,7 @@ func (g *Graph) RemoveResource(gr schema.GroupResource) []Key {
 	if t == nil {
 		return nil
 	}
+	g.carryProgress() // as long as there is a way up
 	gone := g.nodesOf(t)
 	for _, n := range gone {
 		g.remove(n)
@@ -173,6 +178,9 @@ func (g *Graph) upsert(gr schema.GroupResource, rec *Record) []Key {
 		g.link(n)
 	} else {
 		old = n.rec
+		if !slices.Equal(old.References, rec.References) {
+			g.carryProgress() // the way that there was up to now
+		}
 		n.rec = rec
 		n.unsure = false
 		g.link(n)
@@ -417,6 +425,7 @@ func (g *Graph) remove(n *node) {
 	n.table.nodes--
 	delete(g.waiting, n)
 	delete(g.progress, n)
+	delete(g.lost, n)
 	uid := n.rec.UID
 	switch first := g.nodes[uid]; {
 	case first == n && n.twin == nil:
