@@ -201,7 +201,7 @@ func TestDOT(t *testing.T) {
 		{APIVersion: "v1", Kind: `a"b\\`, Name: "two\nlines", UID: `"quoted\\`},
 	}})
 	var out bytes.Buffer
-	if err := DOT(&out, g.Around("many", "odd")); err != nil {
+	if err := writeDOT(&out, g.Around("many", "odd")); err != nil {
 		t.Fatal(err)
 	}
 	golden := filepath.Join("testdata", "graph.golden")
