@@ -148,7 +148,7 @@ func TestServerGetsItsOptionsAndContext(t *testing.T) {
 }
 
 func TestHelpIsReadable(t *testing.T) {
-	for _, args := range [][]string{{}, {"--help"}, {"server", "--help"}, {"help", "server"}, {"help", "kubectl"}, {"completion", "--help"}, {"certificate"}, {"certificate", "--help"}, {"help", "certificate"}, {"certificate", "check", "--help"}, {"certificate", "rotate", "--help"}, {"healthcheck", "--help"}} {
+	for _, args := range [][]string{{}, {"--help"}, {"server", "--help"}, {"help", "server"}, {"help", "kubectl"}, {"completion", "--help"}, {"certificate"}, {"certificate", "--help"}, {"help", "certificate"}, {"certificate", "check", "--help"}, {"certificate", "rotate", "--help"}, {"healthcheck", "--help"}, {"status", "--help"}, {"why", "--help"}, {"pause", "--help"}, {"resume", "--help"}} {
 		got := reap(t, nil, args...)
 		if got.code != exitOK || got.stderr != "" {
 			t.Errorf("%q: code %d, stderr %q", args, got.code, got.stderr)
@@ -158,6 +158,15 @@ func TestHelpIsReadable(t *testing.T) {
 			if len(line) > helpWidth || strings.TrimRight(line, " ") != line {
 				t.Errorf("%q: line of %d columns: %q", args, len(line), line)
 			}
+		}
+	}
+}
+
+func TestHelpNamesFlagsAsTheyAreWritten(t *testing.T) {
+	help := reap(t, nil, "why", "--help").stdout
+	for _, part := range []string{"--namespace, -n NAME\n", "--output, -o FORMAT\n", "\nAccess\n", "\nObject\n", "\nOutput\n"} {
+		if !strings.Contains(help, part) {
+			t.Errorf("%q is not in the help:\n%s", part, help)
 		}
 	}
 }

@@ -25,14 +25,11 @@ reap completion zsh > "${fpath[1]}/_reap"
 reap completion fish > ~/.config/fish/completions/reap.fish`
 
 func completionCommand() *cli.Command {
-	return &cli.Command{
-		Name:               "completion",
-		Usage:              "print a shell's completion script",
-		UsageText:          "reap completion " + strings.Join(shells, "|"),
-		Description:        "Prints a script that completes commands and flags in the shell that is named.",
-		CustomHelpTemplate: commandHelp(completionExamples),
-		HideHelpCommand:    true,
-		OnUsageError:       usageError,
+	return command(completionExamples, &cli.Command{
+		Name:        "completion",
+		Usage:       "print a shell's completion script",
+		UsageText:   "reap completion " + strings.Join(shells, "|"),
+		Description: "Prints a script that completes commands and flags in the shell that is named.",
 		BashComplete: func(c *cli.Context) {
 			fmt.Fprintln(c.App.Writer, strings.Join(shells, "\n"))
 		},
@@ -53,7 +50,7 @@ func completionCommand() *cli.Command {
 			_, err = c.App.Writer.Write(script)
 			return err
 		},
-	}
+	})
 }
 
 // completerName is the name under which kubectl runs what completes the arguments of its plugin kubectl-reap.

@@ -40,6 +40,14 @@ EXAMPLES
    reap kubectl get namespaces
 `
 
+// command gives a command what all have: help with examples, and errors of one form.
+func command(examples string, c *cli.Command) *cli.Command {
+	c.CustomHelpTemplate = commandHelp(examples)
+	c.HideHelpCommand = true
+	c.OnUsageError = usageError
+	return c
+}
+
 // commandHelp is a command's help: its flags by category, each with its usage below its name, and its
 // examples, which urfave has no place for.
 func commandHelp(examples string) string {
@@ -60,11 +68,15 @@ USAGE
 	return strings.ReplaceAll(help, "\n   \n", "\n\n")
 }
 
-// flagSynopsis is a flag's names and its value's placeholder: --gc-workers, --concurrent-gc-syncs N.
+// flagSynopsis is a flag's names and its value's placeholder: --output, -o FORMAT.
 func flagSynopsis(f cli.DocGenerationFlag) string {
 	var names []string
 	for _, n := range f.Names() {
-		names = append(names, "--"+n)
+		dashes := "--"
+		if len(n) == 1 {
+			dashes = "-"
+		}
+		names = append(names, dashes+n)
 	}
 	placeholder, _ := splitUsage(f)
 	return strings.Join(names, ", ") + " " + placeholder

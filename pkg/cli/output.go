@@ -15,14 +15,14 @@ var formats = []string{"text", "json"}
 
 func outputFlag() *cli.StringFlag {
 	return &cli.StringFlag{
-		Name: "output", Aliases: []string{"o"}, Value: "text", DefaultText: "text", Category: "OUTPUT",
+		Name: "output", Aliases: []string{"o"}, Value: "text", DefaultText: "text", Category: "Output",
 		Usage: "`FORMAT` text, for people, or json, whose fields are stable",
 	}
 }
 
 func namespaceFlag() *cli.StringFlag {
 	return &cli.StringFlag{
-		Name: "namespace", Aliases: []string{"n"}, Category: "OBJECT",
+		Name: "namespace", Aliases: []string{"n"}, Category: "Object",
 		Usage: "`NAME` namespace of the object (default: that of the kubeconfig's context, or default)",
 	}
 }

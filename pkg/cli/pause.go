@@ -18,7 +18,7 @@ import (
 	"github.com/reap-dev/reap/pkg/gc/report"
 )
 
-const pauseDescription = `Lets the collector write nothing until reap resume. It goes on watching, so that it knows what to do then. Deletions go on being accepted: in the foreground and orphaning ones wait. A pause is kept across restarts, and its time counts towards no deadline.
+const pauseDescription = `Lets the collector write nothing until reap resume. It goes on watching, so that it knows what to do then. Users can go on deleting; what they delete in the foreground, or so that its dependents stay, waits. A pause is kept across restarts, and its time counts towards no deadline.
 
 It is the ConfigMap ` + pause.Namespace + "/" + pause.Name + `: whoever may write that may pause.`
 
@@ -33,54 +33,48 @@ const confirmWithin = 15 * time.Second
 
 func pauseCommand() *cli.Command {
 	flags, client := config.ClientFlags()
-	return &cli.Command{
-		Name:               "pause",
-		Usage:              "let the collector write nothing until reap resume",
-		UsageText:          "reap pause [--reason TEXT] [flags]",
-		Description:        pauseDescription,
-		CustomHelpTemplate: commandHelp(pauseExamples),
-		HideHelpCommand:    true,
+	return command(pauseExamples, &cli.Command{
+		Name:        "pause",
+		Usage:       "let the collector write nothing until reap resume",
+		UsageText:   "reap pause [--reason TEXT] [flags]",
+		Description: pauseDescription,
 		Flags: append(flags, &cli.StringFlag{
-			Name: "reason", Category: "PAUSE", Usage: "`TEXT` why, for whoever looks at reap status",
+			Name: "reason", Category: "Pause", Usage: "`TEXT` why, for whoever looks at reap status",
 		}),
-		OnUsageError: usageError,
 		Action: func(c *cli.Context) error {
 			return changePause(c, client, func(ctx context.Context, maps typedcorev1.ConfigMapsGetter, out io.Writer) error {
 				s, changed, err := pause.Begin(ctx, maps, whoami(), c.String("reason"), time.Now())
 				if err == nil && !changed {
-					fmt.Fprintf(out, "it is paused already, for %s%s\n", duration.HumanDuration(time.Since(s.Since)), by(s))
+					fmt.Fprintf(out, "it is paused already%s\n", details(s))
 				}
 				return err
 			}, true)
 		},
-	}
+	})
 }
 
 func resumeCommand() *cli.Command {
 	flags, client := config.ClientFlags()
-	return &cli.Command{
-		Name:               "resume",
-		Usage:              "end a pause of the collector",
-		UsageText:          "reap resume [flags]",
-		Description:        resumeDescription,
-		CustomHelpTemplate: commandHelp("reap resume"),
-		HideHelpCommand:    true,
-		Flags:              flags,
-		OnUsageError:       usageError,
+	return command("reap resume", &cli.Command{
+		Name:        "resume",
+		Usage:       "end a pause of the collector",
+		UsageText:   "reap resume [flags]",
+		Description: resumeDescription,
+		Flags:       flags,
 		Action: func(c *cli.Context) error {
 			return changePause(c, client, func(ctx context.Context, maps typedcorev1.ConfigMapsGetter, out io.Writer) error {
 				s, changed, err := pause.End(ctx, maps, time.Now())
 				switch {
 				case err != nil:
-				case !changed:
+				case changed:
+					fmt.Fprintf(out, "it was paused%s\n", details(s))
+				default:
 					fmt.Fprintln(out, "it is not paused")
-				case !s.Since.IsZero():
-					fmt.Fprintf(out, "it was paused for %s%s\n", duration.HumanDuration(time.Since(s.Since)), by(s))
 				}
 				return err
 			}, false)
 		},
-	}
+	})
 }
 
 // changePause changes the pause and waits until the collector has noticed, so that
@@ -130,8 +124,13 @@ func changePause(c *cli.Context, client *config.Client, change func(context.Cont
 	return nil
 }
 
-func by(s pause.State) string {
+// details says for how long it has been paused, if anybody knows, by whom and why.
+func details(s pause.State) string {
 	text := ""
+	if !s.Since.IsZero() {
+		// The clock of whoever paused may be ahead of this one.
+		text += " for " + duration.HumanDuration(max(0, time.Since(s.Since)))
+	}
 	if s.By != "" {
 		text += ", by " + s.By
 	}

@@ -24,7 +24,7 @@ Throw-away server for a test, on a free port:
 Reachable from other machines, by a name of its own:
   reap server --bind-address 0.0.0.0 --tls-san edge-1.example.com
 
-The API server alone; what is deleted meanwhile is collected by the next start without the flag:
+Without the collector; what loses its owner meanwhile is collected by the next start with it:
   reap server --disable gc
 
 An option of kube-apiserver itself:
@@ -32,15 +32,12 @@ An option of kube-apiserver itself:
 
 func serverCommand(stderr io.Writer, serve runServer) *cli.Command {
 	flags, load := config.ServerFlags()
-	return &cli.Command{
-		Name:               "server",
-		Usage:              "run the API server with the garbage collector in it",
-		UsageText:          "reap server [flags]",
-		Description:        serverDescription,
-		CustomHelpTemplate: commandHelp(serverExamples),
-		HideHelpCommand:    true,
-		Flags:              flags,
-		OnUsageError:       usageError,
+	return command(serverExamples, &cli.Command{
+		Name:        "server",
+		Usage:       "run the API server with the garbage collector in it",
+		UsageText:   "reap server [flags]",
+		Description: serverDescription,
+		Flags:       flags,
 		Action: func(c *cli.Context) error {
 			if err := noArguments(c); err != nil {
 				return err
@@ -62,7 +59,7 @@ func serverCommand(stderr io.Writer, serve runServer) *cli.Command {
 			}
 			return nil
 		},
-	}
+	})
 }
 
 // printer prints an error as the plain line that a terminal wants, or as a record of the log where the

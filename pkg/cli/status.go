@@ -14,15 +14,12 @@ reap status --kubeconfig ~/edge-1.kubeconfig -o json`
 
 func statusCommand() *cli.Command {
 	flags, client := config.ClientFlags()
-	return &cli.Command{
-		Name:               "status",
-		Usage:              "show what the collector is doing, and what waits for whom",
-		UsageText:          "reap status [flags]",
-		Description:        statusDescription,
-		CustomHelpTemplate: commandHelp(statusExamples),
-		HideHelpCommand:    true,
-		Flags:              append(flags, outputFlag()),
-		OnUsageError:       usageError,
+	return command(statusExamples, &cli.Command{
+		Name:        "status",
+		Usage:       "show what the collector is doing, and what waits for whom",
+		UsageText:   "reap status [flags]",
+		Description: statusDescription,
+		Flags:       append(flags, outputFlag()),
 		Action: func(c *cli.Context) error {
 			if err := noArguments(c); err != nil {
 				return err
@@ -41,5 +38,5 @@ func statusCommand() *cli.Command {
 			}
 			return failed(print(c.App.Writer, format, s))
 		},
-	}
+	})
 }

@@ -18,15 +18,12 @@ reap why configmap settings -o json`
 
 func whyCommand() *cli.Command {
 	flags, client := config.ClientFlags()
-	return &cli.Command{
-		Name:               "why",
-		Usage:              "say why an object exists, or why it is still terminating",
-		UsageText:          "reap why TYPE/NAME [flags]",
-		Description:        whyDescription,
-		CustomHelpTemplate: commandHelp(whyExamples),
-		HideHelpCommand:    true,
-		Flags:              append(flags, namespaceFlag(), outputFlag()),
-		OnUsageError:       usageError,
+	return command(whyExamples, &cli.Command{
+		Name:        "why",
+		Usage:       "say why an object exists, or why it is still terminating",
+		UsageText:   "reap why TYPE/NAME [flags]",
+		Description: whyDescription,
+		Flags:       append(flags, namespaceFlag(), outputFlag()),
 		Action: func(c *cli.Context) error {
 			kind, name, err := objectArguments(c.Args().Slice())
 			if err != nil {
@@ -54,5 +51,5 @@ func whyCommand() *cli.Command {
 			w.Finalizers = o.metadata.Finalizers
 			return failed(print(c.App.Writer, format, w))
 		},
-	}
+	})
 }

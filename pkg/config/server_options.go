@@ -98,7 +98,7 @@ func (g *GC) options() []*option {
 		}),
 		durationOption(&g.SyncTimeoutPerDependent, checkNotNegative, acceptForEver, option{
 			name: "gc-sync-timeout-per-dependent", category: categoryCollector, placeholder: "DURATION",
-			usage: "what is added to that for each object that still depends on it",
+			usage: "what is added to --gc-sync-timeout for each object that still depends on the one that waits",
 		}),
 		boolOption(&g.CycleDetection, option{
 			name: "gc-cycle-detection", category: categoryCollector, placeholder: "BOOL",

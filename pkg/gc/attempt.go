@@ -19,7 +19,12 @@ import (
 // changed under its hands. Each round costs a read and a write at the most.
 const maxRounds = 8
 
-var errKeepsChanging = errors.New("the object changes faster than it can be decided about")
+var (
+	errKeepsChanging = errors.New("the object changes faster than it can be decided about")
+	// errPutAside ends an attempt that needs an owner which another attempt is reading:
+	// that one puts the object into the queue again. It is neither success nor failure.
+	errPutAside = errors.New("another attempt is reading an owner")
+)
 
 // attempt is one go at one object.
 type attempt struct {
@@ -68,7 +73,7 @@ func (c *Collector) attemptToDelete(ctx context.Context, k graph.Key) (again tim
 		case decide.Release:
 			done, err = a.release(ctx, d)
 		case decide.Verify:
-			done, err = a.verify(ctx, d.Verify)
+			err = a.verify(ctx, d.Verify)
 		case decide.Delete:
 			done, err = a.delete(ctx, d)
 		case decide.Drop:
@@ -91,12 +96,12 @@ func (a *attempt) gvr() schema.GroupVersionResource { return a.view.Resource.Pre
 
 // verify reads owners live and looks at the object again in that light. An owner
 // that another attempt is reading at the moment is not waited for, which would hold
-// a worker: the object comes back when that read has ended, and done is true.
-func (a *attempt) verify(ctx context.Context, owners []graph.OwnerView) (done bool, err error) {
+// a worker: the object comes back when that read has ended.
+func (a *attempt) verify(ctx context.Context, owners []graph.OwnerView) error {
 	for _, o := range owners {
 		r := ownerRead{uid: o.Reference.UID, apiVersion: o.Reference.APIVersion, at: o.At}
 		if !a.c.reads.begin(r, a.view.Key) {
-			return true, nil
+			return errPutAside
 		}
 		fact, err := a.c.actor.Verify(ctx, o, a.c.now())
 		if err == nil {
@@ -111,10 +116,10 @@ func (a *attempt) verify(ctx context.Context, owners []graph.OwnerView) (done bo
 			}
 		}
 		if err != nil {
-			return false, err
+			return err
 		}
 	}
-	return false, a.look()
+	return a.look()
 }
 
 // look renews the view: of the object as the graph has it, or as it was read.
@@ -221,41 +226,42 @@ func (a *attempt) release(ctx context.Context, d decide.Decision) (done bool, er
 	return true, nil
 }
 
-// delete deletes the object. An aggregated server may ignore preconditions, so
-// there the object is read first. done is false if it has to be decided again.
+// delete deletes the object.
 func (a *attempt) delete(ctx context.Context, d decide.Decision) (done bool, err error) {
-	if a.view.Resource.Aggregated && a.live == nil {
-		return a.read(ctx)
-	}
-	outcome, err := a.c.actor.Delete(ctx, a.gvr(), a.view.Record, d.Policy)
-	switch {
-	case err != nil:
-		return false, err
-	case outcome == act.Changed:
-		return a.read(ctx)
-	case outcome == act.Done:
+	outcome, done, err := a.write(ctx, func() (act.Outcome, error) {
+		return a.c.actor.Delete(ctx, a.gvr(), a.view.Record, d.Policy)
+	})
+	if outcome == act.Done {
 		a.c.collected.add(a.view.Key.Resource, d.Policy)
 		a.c.deleted.Add(1)
 		a.log(d).WithField("policy", string(d.Policy)).Debug("deleted an object that no owner keeps")
 	}
-	return true, nil
+	return done, err
 }
 
-// drop removes references from the object as it was decided on.
+// drop removes references from the object.
 func (a *attempt) drop(ctx context.Context, d decide.Decision) (done bool, err error) {
-	if a.view.Resource.Aggregated && a.live == nil {
-		return a.read(ctx)
-	}
-	outcome, err := a.c.actor.DropReferences(ctx, a.gvr(), a.view.Record, d.Drop)
-	switch {
-	case err != nil:
-		return false, err
-	case outcome == act.Changed:
-		return a.read(ctx)
-	case outcome == act.Done:
+	outcome, done, err := a.write(ctx, func() (act.Outcome, error) {
+		return a.c.actor.DropReferences(ctx, a.gvr(), a.view.Record, d.Drop)
+	})
+	if outcome == act.Done {
 		a.log(d).WithField("references", len(d.Drop)).Debug("dropped references to owners that are gone or going")
 	}
-	return true, nil
+	return done, err
+}
+
+// write writes to the object as it was decided on. An aggregated server may ignore
+// preconditions, so there the object is read first. done is false if it has to be
+// decided again, about what is there now.
+func (a *attempt) write(ctx context.Context, call func() (act.Outcome, error)) (outcome act.Outcome, done bool, err error) {
+	if !a.view.Resource.Aggregated || a.live != nil {
+		outcome, err = call()
+		if err != nil || outcome != act.Changed {
+			return outcome, err == nil, err
+		}
+	}
+	done, err = a.read(ctx)
+	return act.Changed, done, err
 }
 
 func (a *attempt) log(d decide.Decision) *logrus.Entry {

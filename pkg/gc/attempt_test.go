@@ -3,6 +3,7 @@ package gc
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -225,7 +226,7 @@ func TestUnseenOwnerIsReadOnceForAllItsDependents(t *testing.T) {
 	var wg sync.WaitGroup
 	for _, k := range keys {
 		wg.Go(func() {
-			if _, err := c.attemptToDelete(context.Background(), k); err != nil {
+			if _, err := c.attemptToDelete(context.Background(), k); err != nil && !errors.Is(err, errPutAside) {
 				t.Error(err)
 			}
 		})
@@ -248,6 +249,26 @@ func TestUnseenOwnerIsReadOnceForAllItsDependents(t *testing.T) {
 	// An attempt that looked before the answer and asks after it reads once more.
 	if reads == 0 || len(s.objects) != 0 {
 		t.Errorf("%d reads, %d objects left", reads, len(s.objects))
+	}
+}
+
+// An owner that cannot be read is asked for ever more rarely, however many objects name
+// it: those that find it being read have not succeeded by that.
+func TestUnreadableOwnerOfManyIsReadEverMoreRarely(t *testing.T) {
+	c, s := collector(t, false)
+	k := show(c, s.put("child", "c", ref("owner", "o")))
+	c.queue.retry(k, errors.New("the owner cannot be read"))
+	v, _ := c.graph.View(k)
+	o := v.Owners[0]
+	read := ownerRead{uid: o.Reference.UID, apiVersion: o.Reference.APIVersion, at: o.At}
+	c.reads.begin(read, graph.Key{}) // another dependent's attempt
+	c.workOn(t.Context(), c.queue, c.attemptToDelete, k)
+	s.wantCalls()
+	if n := c.queue.backoff.NumRequeues(k); n != 1 {
+		t.Errorf("%d failures are remembered of one", n)
+	}
+	if aside := c.reads.end(read); !slices.Equal(aside, []graph.Key{k}) {
+		t.Errorf("the read's end is for %v", aside)
 	}
 }
 

@@ -6,6 +6,8 @@ import (
 	"sync"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/wait"
+
 	"github.com/reap-dev/reap/pkg/gc/graph"
 )
 
@@ -114,16 +116,7 @@ func (d *deadlines) look(k graph.Key, rec *graph.Record, now time.Time) *waited 
 // until ctx ends. Most of it, that of a distant descendant, is no reason to look at
 // the object itself.
 func (c *Collector) followWaits(ctx context.Context) {
-	tick := time.NewTicker(progressEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-			c.deadlines.follow(c.now())
-		}
-	}
+	wait.UntilWithContext(ctx, func(context.Context) { c.deadlines.follow(c.now()) }, progressEvery)
 }
 
 // follow notes which waits have come further.

@@ -200,7 +200,7 @@ func (c *Collector) Run(ctx context.Context, started func()) error {
 
 	var observing, working sync.WaitGroup
 	defer observing.Wait()
-	observing.Go(func() { cancel(c.observer.Run(ctx)) })
+	observing.Go(func() { cancel(c.observer.Run(ctx, cancel)) })
 	observing.Go(func() {
 		if err := c.gate.follow(ctx, maps); err != nil {
 			cancel(err)
@@ -214,7 +214,11 @@ func (c *Collector) Run(ctx context.Context, started func()) error {
 			working.Go(func() { c.work(ctx, calls, c.queue, c.attemptToDelete) })
 		}
 		for range orphaners {
-			working.Go(func() { c.work(ctx, calls, c.orphans, c.attemptToOrphan) })
+			working.Go(func() {
+				c.work(ctx, calls, c.orphans, func(ctx context.Context, k graph.Key) (time.Time, error) {
+					return time.Time{}, c.attemptToOrphan(ctx, k)
+				})
+			})
 		}
 		working.Go(func() { c.followWaits(ctx) })
 		if c.cycleDetection {
@@ -267,18 +271,11 @@ func (c *Collector) waitForFirstLists(ctx context.Context) bool {
 // an error; the collector goes on, since every write has evidence and preconditions
 // of its own.
 func (c *Collector) checks(ctx context.Context) {
-	tick := time.NewTicker(c.check)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
+	wait.UntilWithContext(ctx, func(context.Context) {
 		if err := c.graph.Check(); err != nil {
 			c.log.WithError(err).Error("the graph is broken")
 		}
-	}
+	}, c.check)
 }
 
 // consider puts objects into the queue.
@@ -316,6 +313,7 @@ func (c *Collector) workOn(ctx context.Context, queue *queue, attempt attemptFun
 	switch {
 	case errors.Is(err, act.ErrPaused):
 		queue.Add(k) // no worker takes it before the pause ends
+	case errors.Is(err, errPutAside):
 	case err != nil && ctx.Err() == nil:
 		c.logFailure(k, queue.retry(k, err), err)
 	case err == nil:

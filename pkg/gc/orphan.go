@@ -29,26 +29,24 @@ const passes = 5
 // before the finalizer goes they are listed live, until a list finds none or there
 // have been enough: what an event has not shown yet would otherwise be collected for an owner that said it
 // should stay. A resource that cannot be listed makes the owner wait.
-func (c *Collector) attemptToOrphan(ctx context.Context, k graph.Key) (again time.Time, err error) {
+func (c *Collector) attemptToOrphan(ctx context.Context, k graph.Key) error {
 	v, ok := c.graph.View(k)
 	if !ok || v.Resource == nil || !v.Record.Deleting || !v.Record.Orphan {
-		return time.Time{}, nil
+		c.stuck.forget(k)
+		return nil
 	}
-	owner, outcome, err := c.actor.Read(ctx, v.Resource.Preferred(), v.Record.Namespace, v.Record.Name)
-	if err != nil {
-		return time.Time{}, fmt.Errorf("orphaning: %w", err)
-	}
-	if outcome == act.Gone || owner.Metadata.UID != k.UID || !owner.Record().Deleting || !owner.Record().Orphan {
-		return time.Time{}, nil // called off, or done by somebody else
+	owner, err := c.readOrphaning(ctx, v)
+	if owner == nil || err != nil {
+		return err
 	}
 	if err := c.free(ctx, k.UID, c.graph.Dependents(k.UID)); err != nil {
-		return time.Time{}, fmt.Errorf("orphaning: %w", err)
+		return fmt.Errorf("orphaning: %w", err)
 	}
 	for range passes {
 		late, err := c.search.dependents(ctx, c, k.UID, v.Record.Namespace)
 		if err != nil {
 			if !c.giveUpOrphaning(v, err) {
-				return time.Time{}, fmt.Errorf("orphaning waits, since a resource that may hold dependents cannot be read: %w", err)
+				return fmt.Errorf("orphaning waits, since a resource that may hold dependents cannot be read: %w", err)
 			}
 			break
 		}
@@ -56,22 +54,41 @@ func (c *Collector) attemptToOrphan(ctx context.Context, k graph.Key) (again tim
 			break
 		}
 		if err := c.free(ctx, k.UID, late); err != nil {
-			return time.Time{}, fmt.Errorf("orphaning: %w", err)
+			return fmt.Errorf("orphaning: %w", err)
 		}
 	}
-	c.orphaned.add(k.UID)
-	outcome, err = c.actor.RemoveFinalizer(ctx, owner, metav1.FinalizerOrphanDependents)
-	if outcome == act.Changed {
-		c.orphaned.remove(k.UID) // not so with an error: the server may have done it
+	for range maxRounds {
+		c.orphaned.add(k.UID)
+		outcome, err := c.actor.RemoveFinalizer(ctx, owner, metav1.FinalizerOrphanDependents)
+		if err != nil {
+			return fmt.Errorf("orphaning: %w", err) // it stays remembered: the server may have done it
+		}
+		if outcome != act.Changed {
+			c.stuck.forget(k)
+			return nil
+		}
+		// Listing takes long, and what changes all the time would never be let go if it had
+		// to be the owner of before. Its dependents are free whatever else it is now.
+		c.orphaned.remove(k.UID)
+		if owner, err = c.readOrphaning(ctx, v); owner == nil || err != nil {
+			return err
+		}
 	}
+	return errKeepsChanging
+}
+
+// readOrphaning reads an owner live. It returns nil if there is nothing left to do: the
+// orphaning was called off, or somebody else has ended it.
+func (c *Collector) readOrphaning(ctx context.Context, v graph.View) (*act.Object, error) {
+	owner, outcome, err := c.actor.Read(ctx, v.Resource.Preferred(), v.Record.Namespace, v.Record.Name)
 	if err != nil {
-		return time.Time{}, fmt.Errorf("orphaning: %w", err)
+		return nil, fmt.Errorf("orphaning: %w", err)
 	}
-	if outcome == act.Changed {
-		return c.now(), nil // decide again about what it is now
+	if outcome == act.Gone || owner.Metadata.UID != v.Key.UID || !owner.Record().Deleting || !owner.Record().Orphan {
+		c.stuck.forget(v.Key)
+		return nil, nil
 	}
-	c.stuck.forget(k)
-	return time.Time{}, nil
+	return owner, nil
 }
 
 // giveUpOrphaning says whether an orphaning deletion has waited long enough for

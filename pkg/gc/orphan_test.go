@@ -15,7 +15,7 @@ import (
 
 func orphanOnce(t *testing.T, c *Collector, k graph.Key) error {
 	t.Helper()
-	_, err := c.attemptToOrphan(t.Context(), k)
+	err := c.attemptToOrphan(t.Context(), k)
 	if err := c.graph.Check(); err != nil {
 		t.Errorf("the graph is broken: %v", err)
 	}
@@ -110,6 +110,72 @@ func TestOrphaningWaitsForWhatCannotBeRead(t *testing.T) {
 	}
 	if s.has("owner") {
 		t.Error("the owner stays after the timeout")
+	}
+}
+
+// A wait that was called off does not count when the object is orphaned again, and is
+// not remembered for ever.
+func TestOrphaningThatWasCalledOffHasNotWaited(t *testing.T) {
+	c, s := collector(t, false)
+	deleting := func() graph.Key { return show(c, s.deleting("owner", "o", "mine", metav1.FinalizerOrphanDependents)) }
+	s.answer = func(w http.ResponseWriter, call string) bool {
+		if call == "GET configmaps" {
+			s.fail(w, http.StatusForbidden, metav1.StatusReasonForbidden, "")
+			return true
+		}
+		return false
+	}
+	for name, callOff := range map[string]func(graph.Key){
+		"known":         func(graph.Key) { show(c, s.deleting("owner", "o", "mine")) },
+		"not known yet": func(graph.Key) { s.deleting("owner", "o", "mine") },
+		"gone": func(k graph.Key) {
+			c.graph.Deleted(k.Resource, &graph.Record{Namespace: "ns", Name: "owner", UID: "o"})
+		},
+	} {
+		k := deleting()
+		if err := orphanOnce(t, c, k); err == nil || len(c.stuck.began) != 1 {
+			t.Fatalf("it does not wait: %v, %v", err, c.stuck.began)
+		}
+		callOff(k)
+		if err := orphanOnce(t, c, k); err != nil {
+			t.Error(err)
+		}
+		if len(c.stuck.began) != 0 {
+			t.Errorf("%s: remembered is %v", name, c.stuck.began)
+		}
+	}
+}
+
+// An owner that changes all the time, as one with a heartbeat, has always changed while
+// its dependents were listed.
+func TestOwnerThatChangesWhileItsDependentsAreListedIsLetGo(t *testing.T) {
+	c, s := collector(t, false)
+	k := show(c, s.deleting("owner", "o", metav1.FinalizerOrphanDependents))
+	s.before = func(call string) {
+		if call == "GET configmaps" {
+			s.deleting("owner", "o", metav1.FinalizerOrphanDependents)
+		}
+	}
+	if err := orphanOnce(t, c, k); err != nil {
+		t.Fatal(err)
+	}
+	s.wantCalls("GET owner", "GET configmaps", "PATCH owner", "GET owner", "PATCH owner")
+	if s.has("owner") {
+		t.Error("the owner stays")
+	}
+	// Whether it is to be orphaned at all is what it says now.
+	k = show(c, s.deleting("owner", "p", metav1.FinalizerOrphanDependents))
+	s.before = func(call string) {
+		if call == "GET configmaps" {
+			s.deleting("owner", "p", metav1.FinalizerDeleteDependents)
+		}
+	}
+	if err := orphanOnce(t, c, k); err != nil {
+		t.Fatal(err)
+	}
+	s.wantCalls("GET owner", "GET configmaps", "PATCH owner", "GET owner")
+	if c.orphaned.has("p") {
+		t.Error("dependents of an owner whose orphaning was called off are to be freed")
 	}
 }
 

@@ -2,7 +2,9 @@ package gc
 
 import (
 	"context"
+	"fmt"
 	"slices"
+	"strings"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -72,6 +74,15 @@ func (s *search) pass(ctx context.Context, c *Collector, questions []*question) 
 		resources[0], resources[i] = resources[i], resources[0]
 	}
 	s.failed = schema.GroupResource{}
+	fail := func(err error) {
+		for _, q := range questions {
+			q.err = err
+		}
+	}
+	if groups := c.neverDiscovered(); len(groups) > 0 {
+		fail(fmt.Errorf("API groups that cannot be discovered: %s", strings.Join(groups, ", ")))
+		return
+	}
 	for _, r := range resources {
 		if !r.Monitored || !r.Namespaced && !namespaces[""] {
 			continue
@@ -90,11 +101,19 @@ func (s *search) pass(ctx context.Context, c *Collector, questions []*question) 
 			})
 			if err != nil {
 				s.failed = r.GroupResource()
-				for _, q := range questions {
-					q.err = err
-				}
+				fail(err)
 				return
 			}
 		}
 	}
+}
+
+// neverDiscovered returns the API groups of which nobody knows what they serve: all that
+// could be found of them by listing is unknown.
+func (c *Collector) neverDiscovered() []string {
+	known := map[string]bool{}
+	for _, r := range c.graph.Catalog().Resources() {
+		known[r.Group] = true
+	}
+	return slices.DeleteFunc(c.observer.Undiscovered(), func(group string) bool { return known[group] })
 }

@@ -12,21 +12,13 @@ import (
 	"runtime"
 	"runtime/debug"
 	"syscall"
-	"time"
 
 	"github.com/sirupsen/logrus"
-	"k8s.io/client-go/discovery/cached/memory"
-	"k8s.io/client-go/informers"
-	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/metadata"
-	"k8s.io/client-go/metadata/metadatainformer"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/restmapper"
-	"k8s.io/controller-manager/pkg/informerfactory"
 	"k8s.io/klog/v2"
-	"k8s.io/kubernetes/pkg/controller/garbagecollector"
 
 	"github.com/reap-dev/reap/pkg/gc"
+	"github.com/reap-dev/reap/tests/stock"
 )
 
 // collectorCommand makes the program a collector in a process of its own, as kube-controller-manager is: it runs
@@ -171,30 +163,11 @@ func runOwn(ctx context.Context, config *rest.Config, failed chan<- error) error
 	return nil
 }
 
-// runUpstream starts the collector of Kubernetes as kube-controller-manager does.
+// runUpstream starts the collector of Kubernetes.
 func runUpstream(ctx context.Context, config, metaConfig *rest.Config) error {
 	for _, c := range []*rest.Config{config, metaConfig} {
 		c.UserAgent = userAgent
 	}
-	kube, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		return err
-	}
-	meta, err := metadata.NewForConfig(metadata.ConfigFor(metaConfig))
-	if err != nil {
-		return err
-	}
-	started := make(chan struct{})
-	close(started)
-	c, err := garbagecollector.NewGarbageCollector(ctx, kube, meta,
-		restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(kube.Discovery())),
-		garbagecollector.DefaultIgnoredResources(),
-		informerfactory.NewInformerFactory(informers.NewSharedInformerFactory(kube, 0), metadatainformer.NewSharedInformerFactory(meta, 0)),
-		started)
-	if err != nil {
-		return err
-	}
-	go c.Run(ctx, 20, time.Minute)
-	go c.Sync(ctx, kube.Discovery(), 30*time.Second)
-	return nil
+	_, err := stock.Start(ctx, config, metaConfig)
+	return err
 }

@@ -16,20 +16,13 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/wait"
-	"k8s.io/client-go/discovery/cached/memory"
 	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/informers"
-	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/metadata"
-	"k8s.io/client-go/metadata/metadatainformer"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/restmapper"
 	"k8s.io/client-go/tools/clientcmd"
-	"k8s.io/controller-manager/pkg/informerfactory"
 	"k8s.io/klog/v2"
-	"k8s.io/kubernetes/pkg/controller/garbagecollector"
 
 	"github.com/reap-dev/reap/pkg/cli"
+	"github.com/reap-dev/reap/tests/stock"
 )
 
 // asProgram makes the test binary run as reap.
@@ -112,35 +105,17 @@ func start(t *testing.T, name string, args ...string) *server {
 func runUpstream(t *testing.T, s *server) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
-	kube, err := kubernetes.NewForConfig(s.config)
+	ended, err := stock.Start(ctx, s.config, s.config)
 	if err != nil {
+		cancel()
 		t.Fatal(err)
 	}
-	meta, err := metadata.NewForConfig(metadata.ConfigFor(s.config))
-	if err != nil {
-		t.Fatal(err)
-	}
-	started := make(chan struct{})
-	close(started)
-	gc, err := garbagecollector.NewGarbageCollector(ctx, kube, meta,
-		restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(kube.Discovery())),
-		garbagecollector.DefaultIgnoredResources(),
-		informerfactory.NewInformerFactory(informers.NewSharedInformerFactory(kube, 0), metadatainformer.NewSharedInformerFactory(meta, 0)),
-		started)
-	if err != nil {
-		t.Fatal(err)
-	}
-	done := make(chan struct{}, 2)
-	go func() { gc.Run(ctx, 20, patience); done <- struct{}{} }()
-	go func() { gc.Sync(ctx, kube.Discovery(), 30*time.Second); done <- struct{}{} }()
 	t.Cleanup(func() {
 		cancel()
-		for range cap(done) {
-			select {
-			case <-done:
-			case <-time.After(patience):
-				t.Fatal("upstream's collector does not end")
-			}
+		select {
+		case <-ended:
+		case <-time.After(patience):
+			t.Fatal("upstream's collector does not end")
 		}
 	})
 }

@@ -16,6 +16,12 @@ func (s *Server) list(w http.ResponseWriter, r *Resource, c *Call) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	items, revision := s.of(r, c.Namespace), s.revision
+	if v, err := strconv.ParseInt(c.Query.Get("resourceVersion"), 10, 64); err == nil && v > revision {
+		tooLarge := apierrors.NewTimeoutError("Too large resource version", 1)
+		tooLarge.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: metav1.CauseTypeResourceVersionTooLarge}}
+		fail(w, tooLarge)
+		return
+	}
 	if token := c.Query.Get("continue"); token != "" {
 		rest, ok := s.pages[token]
 		if !ok {
@@ -111,6 +117,7 @@ func (s *Server) watch(w http.ResponseWriter, req *http.Request, r *Resource, c 
 	encoder := json.NewEncoder(w)
 	for next := 0; ; {
 		s.mu.Lock()
+		next = min(next, len(s.history)) // it may have been rolled back
 		news, changed, served := s.history[next:], s.changed, s.served(c) != nil
 		next = len(s.history)
 		s.mu.Unlock()

@@ -117,3 +117,21 @@ func (s *Server) Revision() int64 {
 	defer s.mu.Unlock()
 	return s.revision
 }
+
+// Restore makes the store what it was at a revision, as a backup does. What has been
+// defined stays so, and watches go on: they show nothing before the revisions that they
+// have seen are reached again.
+func (s *Server) Restore(revision int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.revision = revision
+	s.history = slices.DeleteFunc(slices.Clone(s.history), func(e event) bool { return e.revision > revision })
+	clear(s.objects)
+	for _, e := range s.history {
+		k := objectKey{e.resource.GroupResource(), e.meta.Namespace, e.meta.Name}
+		if s.objects[k] = e.meta; e.kind == deleted {
+			delete(s.objects, k)
+		}
+	}
+	s.happened()
+}

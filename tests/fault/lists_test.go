@@ -2,6 +2,8 @@ package fault
 
 import (
 	"net/http"
+	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 
@@ -57,20 +59,27 @@ func TestWatchesThatEnd(t *testing.T) {
 	}
 }
 
-// A server whose lists are empty, for every resource at once, costs no object.
-func TestEveryListIsEmpty(t *testing.T) {
-	w := newWorld(t)
-	w.Start(nil)
-	w.Rest()
-	calls := len(w.Calls(0))
+// emptyLists has a resource, or all if it is empty, listed again, with nothing in the
+// lists. It returns how many calls there had been.
+func (w *world) emptyLists(resource string) (calls int) {
+	calls = len(w.Calls(0))
 	w.SetFault(func(c fakeapi.Call) http.HandlerFunc {
-		if c.Verb == "list" {
+		if c.Verb == "list" && (resource == "" || c.Resource == resource) {
 			return w.EmptyList
 		}
 		return nil
 	})
 	w.Compact()
-	w.DropWatches("")
+	w.DropWatches(resource)
+	return calls
+}
+
+// A server whose lists are empty, for every resource at once, costs no object.
+func TestEveryListIsEmpty(t *testing.T) {
+	w := newWorld(t)
+	w.Start(nil)
+	w.Rest()
+	calls := w.emptyLists("")
 	for _, call := range []string{"get configmaps ns/living", "get pods ns/living-pods-0", "get secrets ns/living-secrets-0"} {
 		w.UntilCalls(calls, call, 1)
 	}
@@ -87,15 +96,7 @@ func TestEndInAGapAfterAnEmptyList(t *testing.T) {
 	w := newWorld(t)
 	w.Start(nil)
 	w.Rest()
-	calls := len(w.Calls(0))
-	w.SetFault(func(c fakeapi.Call) http.HandlerFunc {
-		if c.Verb == "list" && c.Resource == "configmaps" {
-			return w.EmptyList
-		}
-		return nil
-	})
-	w.Compact()
-	w.DropWatches("configmaps")
+	calls := w.emptyLists("configmaps")
 	w.UntilCalls(calls, "get configmaps ns/doomed", 1)
 	w.Rest()
 	calls = len(w.Calls(0))
@@ -190,4 +191,41 @@ func TestDiscoveryThatFailsInPart(t *testing.T) {
 	}
 	w.Undiscoverable(false)
 	w.wantEnd()
+}
+
+// A group that nobody knows anything of may hold dependents. Were their owner let go,
+// they would be collected by whoever discovers them after the next start.
+func TestOrphaningWaitsForAGroupThatWasNeverDiscovered(t *testing.T) {
+	w := newWorld(t)
+	w.family("orphaned")
+	owner := metav1.OwnerReference{APIVersion: "v1", Kind: "ConfigMap", Name: "orphaned", UID: "orphaned-1"}
+	w.must(w.Create("replicasets", metav1.ObjectMeta{Namespace: "ns", Name: "rs", OwnerReferences: []metav1.OwnerReference{owner}}))
+	w.Undiscoverable(true)
+	w.SetFault(func(c fakeapi.Call) http.HandlerFunc {
+		if c.Verb == "discover" && c.Detail == "apis/apps/v1" {
+			return fakeapi.Fail(http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable)
+		}
+		return nil
+	})
+	w.Start(nil)
+	w.delete("orphaned", metav1.DeletePropagationOrphan)
+	w.Until("the event", func() bool { return len(w.Warnings()) > 0 })
+	if e := w.Warnings()[0]; e.Reason != "OrphaningWaits" || !strings.Contains(e.Message, "apps") {
+		t.Errorf("users are told %s: %s", e.Reason, e.Message)
+	}
+	if !w.has("orphaned") {
+		t.Error("the orphaning did not wait")
+	}
+	w.Stop()
+	w.Undiscoverable(false)
+	w.SetFault(nil)
+	w.Start(nil)
+	w.delete("doomed", metav1.DeletePropagationBackground)
+	w.wantEnd()
+	if w.has("orphaned") || w.count("orphaned") > 0 {
+		t.Error("the orphaning did not end, or not well")
+	}
+	if !slices.ContainsFunc(w.Objects(), func(o fakeapi.Object) bool { return o.Name == "rs" }) {
+		t.Error("an orphaned dependent is gone")
+	}
 }

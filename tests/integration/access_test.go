@@ -14,16 +14,8 @@ import (
 // status returns what a GET is answered with.
 func status(t *testing.T, c *http.Client, url string) int {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	resp, err := c.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_ = resp.Body.Close() // read only for its status
-	return resp.StatusCode
+	code, _ := get(t, c, url)
+	return code
 }
 
 // anonymous returns a client that knows the server and is known to nobody.

@@ -12,21 +12,9 @@ import (
 func (m *model) work(a action) bool {
 	switch a.op {
 	case opBegin:
-		if m.workers[a.n] != nil || !m.queue[a.key] && !m.delayed[a.key] || m.underWay(a.key, false) {
-			return false
-		}
-		delete(m.queue, a.key)
-		delete(m.delayed, a.key)
-		m.workers[a.n] = begin(m, a.key)
-		m.rest(a.n)
+		return m.takeUp(a, m.queue, m.delayed, false)
 	case opOrphan:
-		if m.workers[a.n] != nil || !m.orphans[a.key] && !m.orphansDelayed[a.key] || m.underWay(a.key, true) {
-			return false
-		}
-		delete(m.orphans, a.key)
-		delete(m.orphansDelayed, a.key)
-		m.workers[a.n] = beginOrphaning(m, a.key)
-		m.rest(a.n)
+		return m.takeUp(a, m.orphans, m.orphansDelayed, true)
 	case opStep:
 		if m.workers[a.n] == nil {
 			return false
@@ -34,6 +22,23 @@ func (m *model) work(a action) bool {
 		m.workers[a.n].step(m, a.held)
 		m.rest(a.n)
 	}
+	return true
+}
+
+// takeUp has a worker begin with an object of one of the two queues, or with one that had
+// failed and waits for its delay to end.
+func (m *model) takeUp(a action, queue, delayed map[graph.Key]bool, orphaning bool) bool {
+	if m.workers[a.n] != nil || !queue[a.key] && !delayed[a.key] || m.underWay(a.key, orphaning) {
+		return false
+	}
+	delete(queue, a.key)
+	delete(delayed, a.key)
+	if orphaning {
+		m.workers[a.n] = beginOrphaning(m, a.key)
+	} else {
+		m.workers[a.n] = begin(m, a.key)
+	}
+	m.rest(a.n)
 	return true
 }
 
@@ -48,9 +53,6 @@ func (m *model) rest(n int) {
 	case a.orphaning && a.failed:
 		m.orphansDelayed[a.key] = true
 	case a.orphaning:
-		if !a.again.IsZero() {
-			m.orphans[a.key] = true
-		}
 	case a.failed:
 		m.delayed[a.key] = true
 	case !a.again.IsZero():

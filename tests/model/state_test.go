@@ -215,7 +215,7 @@ func stateOf(m *model, positions []int, declared []graph.Reference) state {
 		s.owners(a.toVerify, m.now)
 		s.age(m.now, a.asked)
 		s.age(m.now, a.decided)
-		s.flag(a.orphaning, a.late)
+		s.flag(a.orphaning, a.late, a.freeAll)
 		s.number(a.tries)
 		s.number(len(a.toList))
 		s.number(len(a.free))

@@ -59,7 +59,8 @@ type attempt struct {
 	tries     int
 	toList    []*graph.Resource
 	searched  []*graph.Resource
-	writes    int // on the server, when the last search began
+	writes    int  // on the server, when the last search began
+	freeAll   bool // all that is left is the finalizer
 
 	// How it ended, once next is idle.
 	failed bool
@@ -305,6 +306,16 @@ func (a *attempt) listed(m *model) {
 		a.freeNext(m)
 		return
 	}
+	a.freeAll = true
+	a.let(m)
+}
+
+// let has an owner's finalizer removed, now that its dependents are free.
+func (a *attempt) let(m *model) {
+	if a.rounds++; a.rounds > maxRounds {
+		a.fail()
+		return
+	}
 	a.next = callRelease
 	m.orphaned[a.key.UID] = true
 }
@@ -323,8 +334,7 @@ func (a *attempt) released(m *model, out outcome, fault bool) {
 	case fault || out == unserved:
 		a.fail()
 	case out == conflict && a.orphaning:
-		a.again = m.now
-		a.finish()
+		a.next = callOwner
 	case out == conflict:
 		a.live = nil
 		a.look(m)
@@ -367,6 +377,10 @@ func (a *attempt) take(m *model) {
 			return
 		}
 		a.live = a.answer.record()
+		if a.freeAll {
+			a.let(m)
+			return
+		}
 		if a.next = callRelease; a.orphaning {
 			a.free = m.graph.Dependents(a.key.UID)
 			slices.SortFunc(a.free, func(x, y graph.Dependent) int {

@@ -12,9 +12,11 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/validate/content"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -148,6 +150,11 @@ func (a *Actor) Verify(ctx context.Context, o graph.OwnerView, now time.Time) (g
 	gv, err := schema.ParseGroupVersion(o.Reference.APIVersion)
 	if err != nil {
 		return graph.Fact{}, fmt.Errorf("verifying owner: %w", err)
+	}
+	// Whoever wrote the reference chose the name. One with a slash would be another path,
+	// such as pods/x/proxy/y, which is asked for with the collector's rights.
+	if why := content.IsPathSegmentName(o.At.Name); len(why) > 0 {
+		return graph.Fact{}, fmt.Errorf("verifying owner: no object can have the name %q: %s", o.At.Name, strings.Join(why, ", "))
 	}
 	live, outcome, err := a.Read(ctx, gv.WithResource(o.Resource.Name), o.At.Namespace, o.At.Name)
 	switch {

@@ -116,6 +116,22 @@ func TestOnlyTheResourcesOwnNotFoundProvesAbsence(t *testing.T) {
 	}
 }
 
+// A reference's name is anybody's choice, and must not become a path that the collector
+// may read and its author may not.
+func TestOwnerWhoseNameIsAPathIsNotReadAtAll(t *testing.T) {
+	a := against(t, func(_ http.ResponseWriter, r *http.Request) { t.Errorf("asked %s", r.URL.RequestURI()) })
+	for _, name := range []string{"owner/proxy/secret", "../secrets/owner", "..", ".", "owner%2Fproxy"} {
+		fact, err := a.Verify(t.Context(), graph.OwnerView{
+			Reference: graph.Reference{APIVersion: "v1", Kind: "Pod", Name: name, UID: "uid"},
+			Resource:  &graph.Resource{Name: "pods", Kind: "Pod", Versions: []string{"v1"}, Namespaced: true},
+			At:        graph.Coordinates{Kind: "Pod", Namespace: "ns", Name: name},
+		}, time.Now())
+		if err == nil || fact.State != graph.Unproved {
+			t.Errorf("%q: %+v, %v", name, fact, err)
+		}
+	}
+}
+
 func TestDeleteNamesWhatWasDecidedOn(t *testing.T) {
 	for name, tc := range map[string]struct {
 		answer http.HandlerFunc

@@ -28,8 +28,8 @@ const SettleFor = 250 * time.Millisecond
 // deleted, or do not exist any more.
 const ObserveFor = 10 * time.Second
 
-// SyncAgain is when to look again while resources are still being listed.
-const SyncAgain = time.Second
+// syncAgain is when to look again while resources are still being listed.
+const syncAgain = time.Second
 
 // Action is what should be done.
 type Action uint8
@@ -126,7 +126,7 @@ func release(v *graph.View, now time.Time) Decision {
 	case v.Blocker != nil:
 		return Decision{Reason: WaitsForDependent, Again: v.Deadline}
 	case !v.Synced || v.WaitingSince.IsZero():
-		return Decision{Reason: Settling, Again: now.Add(SyncAgain)}
+		return Decision{Reason: Settling, Again: now.Add(syncAgain)}
 	case now.Before(settled):
 		return Decision{Reason: Settling, Again: settled}
 	case v.Behind && now.Before(observed):

@@ -194,7 +194,7 @@ func TestDecide(t *testing.T) {
 			case r.Orphan:
 				want = Decision{Action: Orphan, Reason: Orphaning}
 			case r.Foreground:
-				want = Decision{Reason: Settling, Again: now.Add(SyncAgain)}
+				want = Decision{Reason: Settling, Again: now.Add(syncAgain)}
 			}
 			if got := Decide(&v, now); !reflect.DeepEqual(got, want) {
 				t.Errorf("%s, %+v:\n got %+v\nwant %+v", c.name, r, got, want)
@@ -220,8 +220,8 @@ func TestRelease(t *testing.T) {
 	}{
 		{"blocked", graph.View{Blocker: blocker, Synced: true, WaitingSince: now.Add(-time.Hour)}, wait(WaitsForDependent, time.Time{})},
 		{"blocked, not synced", graph.View{Blocker: blocker}, wait(WaitsForDependent, time.Time{})},
-		{"not synced", graph.View{WaitingSince: now.Add(-time.Hour)}, wait(Settling, now.Add(SyncAgain))},
-		{"nobody knows since when", graph.View{Synced: true}, wait(Settling, now.Add(SyncAgain))},
+		{"not synced", graph.View{WaitingSince: now.Add(-time.Hour)}, wait(Settling, now.Add(syncAgain))},
+		{"nobody knows since when", graph.View{Synced: true}, wait(Settling, now.Add(syncAgain))},
 		{"just begun", graph.View{Synced: true, WaitingSince: now}, wait(Settling, now.Add(SettleFor))},
 		{"nearly settled", graph.View{Synced: true, WaitingSince: now.Add(1 - SettleFor)}, wait(Settling, now.Add(1))},
 		{"settled", graph.View{Synced: true, WaitingSince: now.Add(-SettleFor)}, Decision{Action: Release, Reason: NothingBlocks}},

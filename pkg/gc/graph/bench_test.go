@@ -199,10 +199,10 @@ func BenchmarkCycles(b *testing.B) {
 	}
 }
 
-// BenchmarkDeletedFromDepth deletes, from the end, a chain of objects in foreground deletion: each time everything
-// above learns of it. The whole chain is one turn.
+// BenchmarkDeletedFromDepth deletes, from the end, a chain of objects in foreground deletion; everything above is to
+// learn of it, and somebody asks after every hundredth. The whole chain is one turn.
 func BenchmarkDeletedFromDepth(b *testing.B) {
-	for _, n := range []int{10, 100, 1000} {
+	for _, n := range []int{10, 100, 1000, 10_000} {
 		b.Run(strconv.Itoa(n), func(b *testing.B) {
 			records := waitingWorld(n, func(i int) []int {
 				if i == 0 {
@@ -217,6 +217,9 @@ func BenchmarkDeletedFromDepth(b *testing.B) {
 				b.StartTimer()
 				for i := n - 1; i >= 0; i-- {
 					g.Deleted(things.GroupResource(), records[i])
+					if i%100 == 0 {
+						g.Wait(key(things, records[0].UID))
+					}
 				}
 			}
 			b.ReportMetric(float64(b.N*n)/b.Elapsed().Seconds(), "deletions/s")

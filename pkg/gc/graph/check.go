@@ -51,6 +51,11 @@ func (g *Graph) Check() error {
 			bad("%s is noted as waiting and not observed", n.rec.UID)
 		}
 	}
+	for n := range g.lost {
+		if !observed[n] {
+			bad("%s is noted as having lost a dependent and not observed", n.rec.UID)
+		}
+	}
 	for gr, t := range g.tables {
 		if t.nodes != count[t] {
 			bad("%s counts %d nodes and has %d", gr, t.nodes, count[t])

@@ -1,6 +1,7 @@
 package graph
 
 import (
+	"fmt"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -215,5 +216,22 @@ func TestGoneStaysWhenTheKindIsNoLongerServed(t *testing.T) {
 				t.Errorf("got %+v", o)
 			}
 		})
+	}
+}
+
+// Somebody can write a reference to one UID again and again, each time with another
+// name, while another reference keeps the UID known.
+func TestFactsOfOneUIDAreBounded(t *testing.T) {
+	g := newGraph(t)
+	g.show(things, object("n", "keeps", to(widgets, "o")))
+	g.end(widgets, object("n", "o"))
+	for i := range 10 * maxFacts {
+		g.learn("o", at(widgets, "n", fmt.Sprint("name-", i)), Fact{State: Absent})
+	}
+	if n := len(g.named["o"].facts); n > maxFacts {
+		t.Errorf("%d facts are remembered", n)
+	}
+	if f := g.owners(things, "keeps")[0].Fact; f.State != Gone {
+		t.Errorf("what no read can find out again is %+v", f)
 	}
 }

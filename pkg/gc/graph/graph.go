@@ -61,9 +61,12 @@ type Graph struct {
 	// waiting holds the objects in foreground deletion, and since when they have
 	// been known to be; the zero time until somebody has asked.
 	waiting map[*node]time.Time
-	// progress counts, for objects in foreground deletion, how often a descendant has
-	// been deleted or has gone.
+	// progress counts, for objects in foreground deletion, how often descendants have
+	// been found to have been deleted or to have gone.
 	progress map[*node]uint64
+	// lost holds the objects of which a dependent has been deleted or has gone since
+	// that was last carried up to all above them.
+	lost map[*node]struct{}
 	// waitingChanged is true once anything about those has changed.
 	waitingChanged bool
 	edges          int
@@ -78,6 +81,7 @@ func New() *Graph {
 		named:    make(map[types.UID]*named),
 		waiting:  make(map[*node]time.Time),
 		progress: make(map[*node]uint64),
+		lost:     make(map[*node]struct{}),
 	}
 }
 
@@ -136,6 +140,7 @@ func (g *Graph) RemoveResource(gr schema.GroupResource) []Key {
 	if t == nil {
 		return nil
 	}
+	g.carryProgress() // as long as there is a way up
 	gone := g.nodesOf(t)
 	for _, n := range gone {
 		g.remove(n)
@@ -173,6 +178,9 @@ func (g *Graph) upsert(gr schema.GroupResource, rec *Record) []Key {
 		g.link(n)
 	} else {
 		old = n.rec
+		if !slices.Equal(old.References, rec.References) {
+			g.carryProgress() // the way that there was up to now
+		}
 		n.rec = rec
 		n.unsure = false
 		g.link(n)
@@ -275,8 +283,8 @@ func (g *Graph) Deleted(gr schema.GroupResource, rec *Record) []Key {
 // Vanished records that an object which was shown is missing from a list, or
 // that its name shows another UID. That proves nothing: the object counts as
 // observed until Confirm or Deleted is called after a live read. It returns the
-// object, for that read; one that names nothing and that nothing names is
-// forgotten at once.
+// object, for that read; one that names nothing, that nothing names and that waits for
+// nothing is forgotten at once.
 func (g *Graph) Vanished(gr schema.GroupResource, uid types.UID) []Key {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -293,7 +301,7 @@ func (g *Graph) Vanished(gr schema.GroupResource, uid types.UID) []Key {
 
 // vanished is Vanished under the lock.
 func (g *Graph) vanished(n *node) []Key {
-	if len(n.rec.References) == 0 && g.named[n.rec.UID] == nil {
+	if len(n.rec.References) == 0 && g.named[n.rec.UID] == nil && !n.rec.collecting() {
 		g.remove(n)
 		return nil
 	}
@@ -357,6 +365,10 @@ func (g *Graph) shows(uid types.UID, at Coordinates) bool {
 	return false
 }
 
+// maxFacts bounds what is remembered of one UID. References that are written again and
+// again, each time with other coordinates, would make it grow for ever.
+const maxFacts = 64
+
 // learn is Learn under the lock.
 func (nm *named) learn(at Coordinates, f Fact) {
 	if nm.facts == nil {
@@ -369,7 +381,20 @@ func (nm *named) learn(at Coordinates, f Fact) {
 	if known.State == Gone || f.State == Present && (known.Proved() || known.Seen.After(f.Seen)) {
 		return
 	}
+	if known.State == Unproved && len(nm.facts) >= maxFacts {
+		nm.forgetOne()
+	}
 	nm.facts[at] = f
+}
+
+// forgetOne drops what another live read can find out again.
+func (nm *named) forgetOne() {
+	for at, f := range nm.facts {
+		if f.State != Gone {
+			delete(nm.facts, at)
+			return
+		}
+	}
 }
 
 // find returns the node of a resource's object, or nil.
@@ -400,6 +425,7 @@ func (g *Graph) remove(n *node) {
 	n.table.nodes--
 	delete(g.waiting, n)
 	delete(g.progress, n)
+	delete(g.lost, n)
 	uid := n.rec.UID
 	switch first := g.nodes[uid]; {
 	case first == n && n.twin == nil:

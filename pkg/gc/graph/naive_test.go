@@ -225,7 +225,7 @@ func (m *naive) vanished(gr schema.GroupResource, uid types.UID) []Key {
 	if m.objects[k] == nil {
 		return nil
 	}
-	if len(m.objects[k].References) == 0 && len(m.dependents(uid)) == 0 {
+	if o := m.objects[k]; len(o.References) == 0 && len(m.dependents(uid)) == 0 && !(o.Deleting && (o.Foreground || o.Orphan)) {
 		m.drop(k)
 		return nil
 	}

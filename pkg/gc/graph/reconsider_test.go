@@ -177,6 +177,16 @@ func TestVanishedObjectIsAllThatIsLookedAt(t *testing.T) {
 		wantKeys(t, "a dependent", g.vanish(things, "d"), key(things, "d"))
 		g.wantStats(1, 1, 1)
 	})
+	t.Run("the collector would have to let it go", func(t *testing.T) {
+		orphaning := object("n", "orphaning")
+		orphaning.Deleting, orphaning.Orphan = true, true
+		for _, o := range []*Record{waiting(object("n", "waiting")), orphaning} {
+			g := newGraph(t)
+			g.show(widgets, o)
+			wantKeys(t, "vanished", g.vanish(widgets, o.UID), key(widgets, o.UID))
+			g.wantStats(1, 0, 0)
+		}
+	})
 }
 
 func TestVanishedExceptWhatIsShown(t *testing.T) {

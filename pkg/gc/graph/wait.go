@@ -6,15 +6,17 @@ import "time"
 type Wait struct {
 	// Since is when somebody first asked; see Graph.WaitingSince.
 	Since time.Time
-	// Progress counts how often a descendant has been deleted or has gone since.
+	// Progress grows when descendants have been deleted or have gone since somebody last
+	// asked.
 	Progress uint64
 }
 
 // Wait returns how far the foreground deletion of an object has come; ok is false
 // if it is not in foreground deletion.
 func (g *Graph) Wait(k Key) (w Wait, ok bool) {
-	g.mu.RLock()
-	defer g.mu.RUnlock()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.carryProgress()
 	n := g.observed(k)
 	if n == nil {
 		return Wait{}, false
@@ -76,27 +78,41 @@ func (g *Graph) observed(k Key) *node {
 	return g.find(t, k.UID)
 }
 
-// noteProgress tells every waiting object above one that has been deleted or has
-// gone.
+// noteProgress notes that an object has been deleted or has gone, for every waiting
+// object above it. Deleting a long chain from its end would take time quadratic in its
+// length if all of them were told each time; they are told when somebody asks.
 func (g *Graph) noteProgress(rec *Record) {
 	if len(g.waiting) == 0 {
+		clear(g.lost)
 		return
 	}
-	seen := map[*node]bool{}
-	for next := []*Record{rec}; len(next) > 0; {
-		r := next[len(next)-1]
+	for i := range rec.References {
+		for o := g.nodes[rec.References[i].UID]; o != nil; o = o.twin {
+			g.lost[o] = struct{}{}
+		}
+	}
+}
+
+// carryProgress tells every waiting object at or above one that has lost a dependent.
+func (g *Graph) carryProgress() {
+	next := make([]*node, 0, len(g.lost))
+	for o := range g.lost {
+		next = append(next, o)
+	}
+	for len(next) > 0 {
+		n := next[len(next)-1]
 		next = next[:len(next)-1]
-		for i := range r.References {
-			for o := g.nodes[r.References[i].UID]; o != nil; o = o.twin {
-				if seen[o] {
-					continue
+		if _, waits := g.waiting[n]; waits {
+			g.progress[n]++
+		}
+		for i := range n.rec.References {
+			for o := g.nodes[n.rec.References[i].UID]; o != nil; o = o.twin {
+				if _, told := g.lost[o]; !told {
+					g.lost[o] = struct{}{}
+					next = append(next, o)
 				}
-				seen[o] = true
-				if _, waits := g.waiting[o]; waits {
-					g.progress[o]++
-				}
-				next = append(next, o.rec)
 			}
 		}
 	}
+	clear(g.lost)
 }

@@ -215,3 +215,51 @@ func TestCoalescedWaitIsLookedAt(t *testing.T) {
 	again.ResourceVersion = "3"
 	wantKeys(t, "waits again", g.show(widgets, &again), key(widgets, "o"))
 }
+
+// TestProgress has a root wait for a child, which a grandchild names. Every end below the
+// root counts, by the ways up that there were when it came.
+func TestProgress(t *testing.T) {
+	child := object("n", "child", blocking(to(widgets, "root")))
+	grandchild := object("n", "grandchild", blocking(to(things, "child")))
+	for name, c := range map[string]struct {
+		step func(*checked)
+		want bool
+	}{
+		"nothing":                   {func(*checked) {}, false},
+		"the child's end":           {func(g *checked) { g.end(things, child) }, true},
+		"the child's deletion":      {func(g *checked) { g.show(things, waiting(child)) }, true},
+		"the grandchild's end":      {func(g *checked) { g.end(mirrors, grandchild) }, true},
+		"the grandchild's deletion": {func(g *checked) { g.show(mirrors, waiting(grandchild)) }, true},
+		"both ends":                 {func(g *checked) { g.end(mirrors, grandchild); g.end(things, child) }, true},
+		"the child is freed":        {func(g *checked) { g.show(things, object("n", "child")) }, false},
+		"the grandchild's end, and then the child is freed": {func(g *checked) {
+			g.end(mirrors, grandchild)
+			g.show(things, object("n", "child"))
+		}, true},
+		"the child is freed, and then the grandchild's end": {func(g *checked) {
+			g.show(things, object("n", "child"))
+			g.end(mirrors, grandchild)
+		}, false},
+		"the grandchild's end, and then the child's resource is no longer served": {func(g *checked) {
+			g.end(mirrors, grandchild)
+			g.drop(things)
+		}, true},
+		"a stranger's end": {func(g *checked) { g.end(things, object("n", "stranger", to(widgets, "other"))) }, false},
+	} {
+		g := newGraph(t)
+		g.show(widgets, waiting(object("n", "root")))
+		g.show(widgets, object("n", "other"))
+		g.show(things, child)
+		g.show(mirrors, grandchild)
+		g.show(things, object("n", "stranger", to(widgets, "other")))
+		before, _ := g.Wait(key(widgets, "root"))
+		c.step(g)
+		after, ok := g.Wait(key(widgets, "root"))
+		if !ok || (after.Progress != before.Progress) != c.want {
+			t.Errorf("%s: progress %v before, %v after", name, before.Progress, after.Progress)
+		}
+		if again, _ := g.Wait(key(widgets, "root")); again != after {
+			t.Errorf("%s: asked again it says %+v, and %+v before", name, again, after)
+		}
+	}
+}

@@ -35,11 +35,15 @@ type calls struct {
 }
 
 // informer returns a new informer, not started, over the metadata of a resource's
-// objects, each cut down to its graph.Record before it is stored.
-func (f *factory) informer(gvr schema.GroupVersionResource, told calls) (cache.SharedIndexInformer, error) {
+// objects, each cut down to its graph.Record before it is stored. A fresh one's first
+// list is read from a quorum; otherwise a list of any age will do for a beginning.
+func (f *factory) informer(gvr schema.GroupVersionResource, fresh bool, told calls) (cache.SharedIndexInformer, error) {
 	objects := f.client.Resource(gvr)
 	lw := listWatch{&cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+			if fresh && o.ResourceVersion == "0" {
+				o.ResourceVersion = ""
+			}
 			l, err := objects.List(ctx, o)
 			if err != nil {
 				told.failed(ctx, err)

@@ -28,17 +28,25 @@ type monitor struct {
 	done     chan struct{} // closed when the informer's goroutines have ended
 }
 
-// startMonitor announces the resource to the graph and starts to watch it.
-func (o *Observer) startMonitor(ctx context.Context, r *graph.Resource, h *health) (*monitor, error) {
-	m := &monitor{gvr: r.Preferred(), kind: r.GroupKind(), health: h, done: make(chan struct{})}
-	informer, err := o.informers.informer(m.gvr, calls{
+// startMonitor announces the resource to the graph and starts to watch it. What is to
+// take the place of an old monitor goes on with what that one has seen; if that one is
+// doubted it lists from a quorum, since a list of any age could show the same again.
+func (o *Observer) startMonitor(ctx context.Context, r *graph.Resource, old *monitor, doubted bool) (*monitor, error) {
+	m := &monitor{gvr: r.Preferred(), kind: r.GroupKind(), done: make(chan struct{})}
+	if old != nil {
+		m.health = old.health
+		m.revision.raise(old.revision.highest.Load())
+	} else {
+		m.health = &health{log: o.log.WithField("resource", r.GroupResource().String()), began: o.syncError}
+	}
+	informer, err := o.informers.informer(m.gvr, doubted, calls{
 		listed: func(resourceVersion string) {
 			if m.revision.wentBack(resourceVersion) {
 				o.giveUp(ErrStoreWentBack)
 			}
 			m.revision.note(resourceVersion)
 		},
-		watched: h.works,
+		watched: m.health.works,
 		failed:  func(ctx context.Context, err error) { o.callFailed(ctx, m, err) },
 	})
 	if err != nil {

@@ -78,7 +78,7 @@ type Observer struct {
 	began      func(schema.GroupResource)
 	ended      func(schema.GroupResource)
 	changed    chan struct{} // holds one wish to ask discovery again
-	broken     chan error    // holds why observing cannot go on
+	giveUp     func(error)   // set by Run
 
 	// mu protects what follows.
 	mu         sync.Mutex
@@ -112,7 +112,6 @@ func New(o Options) (*Observer, error) {
 		began:      o.Began,
 		ended:      o.Ended,
 		changed:    make(chan struct{}, 1),
-		broken:     make(chan error, 1),
 		monitors:   make(map[schema.GroupResource]*monitor),
 		draining:   make(map[schema.GroupResource]*monitor),
 		relists:    make(map[schema.GroupResource]bool),
@@ -122,19 +121,18 @@ func New(o Options) (*Observer, error) {
 	}, nil
 }
 
-// Run observes until ctx ends, and returns when every goroutine has. It returns
-// ErrStoreWentBack as soon as that is known; the graph is not to be used any more
-// then.
-func (o *Observer) Run(ctx context.Context) error {
+// Run observes until ctx ends, and returns when every goroutine has. It calls giveUp,
+// which is to end ctx, with ErrStoreWentBack as soon as that is known: the graph is not
+// to be used any more from then on.
+func (o *Observer) Run(ctx context.Context, giveUp context.CancelCauseFunc) error {
+	o.giveUp = giveUp
 	config := rest.CopyConfig(o.config)
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return &boundTransport{ctx: ctx, next: next} })
 	d, err := discovery.NewDiscoveryClientForConfig(config)
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithCancel(ctx)
 	defer o.stopAll()
-	defer cancel() // before stopAll waits
 	o.ending.Go(func() { o.sweeps(ctx) })
 	delays := afterChange
 	timer := time.NewTimer(0)
@@ -143,8 +141,6 @@ func (o *Observer) Run(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return nil
-		case err := <-o.broken:
-			return err
 		case <-o.changed:
 			delays = afterChange
 		case <-timer.C:
@@ -158,14 +154,6 @@ func (o *Observer) Run(ctx context.Context) error {
 		} else {
 			timer.Reset(pollEvery)
 		}
-	}
-}
-
-// giveUp ends Run with an error.
-func (o *Observer) giveUp(err error) {
-	select {
-	case o.broken <- err:
-	default: // it is ending already
 	}
 }
 
@@ -277,24 +265,20 @@ func (o *Observer) ensureMonitor(ctx context.Context, r *graph.Resource) {
 	case old.gvr == r.Preferred():
 		return
 	}
-	o.replace(ctx, r)
+	o.replace(ctx, r, false)
 }
 
-// replace starts a monitor in the place of the one that there is, if there is one.
-// o.mu is held.
-func (o *Observer) replace(ctx context.Context, r *graph.Resource) {
+// replace starts a monitor in the place of the one that there is, if there is one, which
+// may be doubted. o.mu is held.
+func (o *Observer) replace(ctx context.Context, r *graph.Resource, doubted bool) {
 	gr := r.GroupResource()
 	old := o.monitors[gr]
-	log := o.log.WithField("resource", gr.String())
-	h := &health{log: log, began: o.syncError}
-	if old != nil {
-		h = old.health
-	} else {
+	if old == nil {
 		o.began(gr)
 	}
-	m, err := o.startMonitor(ctx, r, h)
+	m, err := o.startMonitor(ctx, r, old, doubted)
 	if err != nil {
-		log.WithError(err).Error("cannot start a monitor")
+		o.log.WithField("resource", gr.String()).WithError(err).Error("cannot start a monitor")
 		return
 	}
 	o.monitors[gr] = m
@@ -338,7 +322,7 @@ func (o *Observer) Relist(gr schema.GroupResource) {
 // held.
 func (o *Observer) restart(ctx context.Context, gr schema.GroupResource) {
 	if r := o.graph.Catalog().Resource(gr); r != nil && o.monitors[gr] != nil {
-		o.replace(ctx, r)
+		o.replace(ctx, r, true)
 	}
 }
 

@@ -19,10 +19,12 @@ type revision struct{ highest atomic.Uint64 }
 
 // note raises the revision.
 func (r *revision) note(resourceVersion string) {
-	v, err := strconv.ParseUint(resourceVersion, 10, 64)
-	if err != nil {
-		return
+	if v, err := strconv.ParseUint(resourceVersion, 10, 64); err == nil {
+		r.raise(v)
 	}
+}
+
+func (r *revision) raise(v uint64) {
 	for {
 		old := r.highest.Load()
 		if v <= old || r.highest.CompareAndSwap(old, v) {

@@ -54,9 +54,9 @@ type State struct {
 // Interval is a time span of the wall clock.
 type Interval struct{ From, To time.Time }
 
-// Of reads the state from the ConfigMap's data. What cannot be understood counts as
+// stateOf reads the state from the ConfigMap's data. What cannot be understood counts as
 // paused, and err says what it is: the collector does not write on a guess.
-func Of(data map[string]string) (s State, err error) {
+func stateOf(data map[string]string) (s State, err error) {
 	switch data[keyPaused] {
 	case "true":
 		s.Paused = true
@@ -82,7 +82,7 @@ func Of(data map[string]string) (s State, err error) {
 	return s, err
 }
 
-// data is what Of reads.
+// data is what stateOf reads.
 func (s State) data() map[string]string {
 	d := map[string]string{keyPaused: fmt.Sprint(s.Paused)}
 	if s.Paused {
@@ -159,7 +159,7 @@ func change(ctx context.Context, client typedcorev1.ConfigMapsGetter, want bool,
 			m = &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: Namespace, Name: Name}}
 		}
 		var unclear error
-		s, unclear = Of(m.Data)
+		s, unclear = stateOf(m.Data)
 		if changed = s.Paused != want || unclear != nil; !changed {
 			return nil
 		}

@@ -13,12 +13,12 @@ func at(minutes int) time.Time {
 
 func TestStateSurvivesItsConfigMap(t *testing.T) {
 	s := State{}.begin("me@here", "a reason\nof two lines", at(0))
-	back, err := Of(s.data())
+	back, err := stateOf(s.data())
 	if err != nil || !back.Paused || !back.Since.Equal(at(0)) || back.By != s.By || back.Reason != s.Reason || len(back.Past) != 0 {
 		t.Errorf("%+v, %v", back, err)
 	}
 	s = back.end(at(10)).begin("you", "", at(20)).end(at(30))
-	back, err = Of(s.data())
+	back, err = stateOf(s.data())
 	want := []Interval{{at(0), at(10).Add(time.Second)}, {at(20), at(30).Add(time.Second)}}
 	if err != nil || back.Paused || back.By != "" || !slices.EqualFunc(back.Past, want, func(a, b Interval) bool { return a.From.Equal(b.From) && a.To.Equal(b.To) }) {
 		t.Errorf("%+v, %v", back, err)
@@ -28,7 +28,7 @@ func TestStateSurvivesItsConfigMap(t *testing.T) {
 // In doubt nothing is written.
 func TestWhatCannotBeUnderstoodIsAPause(t *testing.T) {
 	for value, paused := range map[string]bool{"true": true, "false": false, "": false, "yes": true, "True": true, "0": true} {
-		s, err := Of(map[string]string{keyPaused: value})
+		s, err := stateOf(map[string]string{keyPaused: value})
 		if s.Paused != paused {
 			t.Errorf("%q: paused %v", value, s.Paused)
 		}
@@ -36,7 +36,7 @@ func TestWhatCannotBeUnderstoodIsAPause(t *testing.T) {
 			t.Errorf("%q: %v", value, err)
 		}
 	}
-	s, err := Of(map[string]string{keyPaused: "true", keySince: "yesterday", keyPast: "never\n2020-01-01T00:00:00Z\n\n2020-01-02T00:00:00Z/2020-01-01T00:00:00Z\n"})
+	s, err := stateOf(map[string]string{keyPaused: "true", keySince: "yesterday", keyPast: "never\n2020-01-01T00:00:00Z\n\n2020-01-02T00:00:00Z/2020-01-01T00:00:00Z\n"})
 	if err != nil || !s.Paused || !s.Since.IsZero() || len(s.Past) != 0 {
 		t.Errorf("%+v, %v", s, err)
 	}

@@ -42,7 +42,7 @@ func Watch(ctx context.Context, client typedcorev1.ConfigMapsGetter, saw func(St
 		if !ok {
 			return
 		}
-		s, err := Of(m.Data)
+		s, err := stateOf(m.Data)
 		if err != nil {
 			failed(err)
 		}

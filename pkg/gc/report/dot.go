@@ -11,10 +11,10 @@ import (
 	"github.com/reap-dev/reap/pkg/gc/graph"
 )
 
-// DOT writes vertices as a graph in Graphviz's language, with an edge from each
+// writeDOT writes vertices as a graph in Graphviz's language, with an edge from each
 // dependent to each of its owners. The attributes are those of kube-controller-manager's
 // debug handler, but for the version, which the collector does not keep.
-func DOT(out io.Writer, vertices []graph.Vertex) error {
+func writeDOT(out io.Writer, vertices []graph.Vertex) error {
 	slices.SortFunc(vertices, func(a, b graph.Vertex) int { return cmp.Compare(a.UID, b.UID) })
 	w := bufio.NewWriter(out)
 	fmt.Fprintln(w, "strict digraph full {")

@@ -118,7 +118,7 @@ func picture(w http.ResponseWriter, r *http.Request, c Collector) {
 		uids = append(uids, types.UID(uid))
 	}
 	w.Header().Set("Content-Type", "text/vnd.graphviz")
-	_ = DOT(w, c.Graph().Around(uids...)) // whoever asked has gone
+	_ = writeDOT(w, c.Graph().Around(uids...)) // whoever asked has gone
 }
 
 func answer(w http.ResponseWriter, code int, body any) {

@@ -81,6 +81,7 @@ func TestReports(t *testing.T) {
 	g := world()
 	for name, r := range map[string]interface{ Print(*bytes.Buffer) error }{
 		"status":          printed{status(g)},
+		"status-of-one":   printed{Status{Running: true, Since: now, Now: now, Workers: 1, Objects: 1, References: 1, Virtual: 1, Collected: 1, WaitingCount: 1}},
 		"status-absent":   printed{Status{Absent: "no collector runs in this server (--disable=gc)"}},
 		"why-waiting":     printed{explain(t, g, "root", func(v *graph.View) { v.Deadline = now.Add(5 * time.Minute) })},
 		"why-for-ever":    printed{explain(t, g, "root", func(*graph.View) {})},
@@ -200,7 +201,7 @@ func TestDOT(t *testing.T) {
 		{APIVersion: "v1", Kind: `a"b\\`, Name: "two\nlines", UID: `"quoted\\`},
 	}})
 	var out bytes.Buffer
-	if err := DOT(&out, g.Around("many", "odd")); err != nil {
+	if err := writeDOT(&out, g.Around("many", "odd")); err != nil {
 		t.Fatal(err)
 	}
 	golden := filepath.Join("testdata", "graph.golden")

@@ -23,7 +23,7 @@ func (s Status) Print(out io.Writer) error {
 	if s.Pause != nil {
 		fmt.Fprintf(w, "paused\t%s\n", pauseText(s.Pause, s.Now))
 	}
-	fmt.Fprintf(w, "graph\t%d objects, %d references, %d owners that no monitor shows\n", s.Objects, s.References, s.Virtual)
+	fmt.Fprintf(w, "graph\t%s, %s, %s that no monitor shows\n", count(s.Objects, "object"), count(s.References, "reference"), count(s.Virtual, "owner"))
 	var queues []string
 	for _, q := range s.Queues {
 		text := fmt.Sprintf("%s %d", q.Name, q.Length)
@@ -34,7 +34,7 @@ func (s Status) Print(out io.Writer) error {
 	}
 	fmt.Fprintf(w, "queues\t%s\n", strings.Join(queues, ", "))
 	fmt.Fprintf(w, "monitors\t%s\n", monitorsText(s.Monitors))
-	fmt.Fprintf(w, "collected\t%d objects\n", s.Collected)
+	fmt.Fprintf(w, "collected\t%s\n", count(s.Collected, "object"))
 	fmt.Fprintf(w, "waiting\t%s\n", count(s.WaitingCount, "deletion"))
 	for _, m := range s.Monitors {
 		if m.Error != "" {
@@ -158,7 +158,7 @@ func until(t, now time.Time) string {
 	return "in " + duration.HumanDuration(t.Sub(now))
 }
 
-func count(n int, what string) string {
+func count[N int | int64](n N, what string) string {
 	if n == 1 {
 		return "1 " + what
 	}

@@ -114,6 +114,19 @@ func (r *Rig) Stop() {
 	}
 }
 
+// Ended waits until the collector has ended by itself, and returns why.
+func (r *Rig) Ended() error {
+	r.t.Helper()
+	select {
+	case err := <-r.ended:
+		r.collector = nil
+		return err
+	case <-time.After(Patience):
+		r.t.Fatal("the collector does not end by itself")
+		return nil
+	}
+}
+
 // leftovers returns the stacks of goroutines that only a collector starts.
 // client-go's queues end theirs up to half a second after they were shut down.
 func leftovers() string {
