@@ -20,10 +20,8 @@ type Options struct {
 	// Listener accepts the API server's connections. The API server closes it.
 	Listener net.Listener
 	// PKI names the certificates and keys.
-	PKI pki.Files
-	// Etcd endpoints, and TLS material if the datastore is a real etcd.
-	EtcdEndpoints                         []string
-	EtcdCAFile, EtcdCertFile, EtcdKeyFile string
+	PKI           pki.Files
+	EtcdEndpoints []string
 	// Shared is true if other servers use the same datastore.
 	Shared bool
 	// StoreCompacts is true if the datastore compacts itself.
@@ -165,12 +163,6 @@ func arguments(o Options) []string {
 		"profiling=false",
 		// Watches end when a stop begins, instead of keeping it waiting.
 		"shutdown-watch-termination-grace-period=2s",
-	}
-	if o.EtcdCAFile != "" {
-		args = append(args, "etcd-cafile="+o.EtcdCAFile)
-	}
-	if o.EtcdCertFile != "" {
-		args = append(args, "etcd-certfile="+o.EtcdCertFile, "etcd-keyfile="+o.EtcdKeyFile)
 	}
 	if o.StoreCompacts {
 		args = append(args, "etcd-compaction-interval=0")

@@ -10,14 +10,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
-	"sync"
 	"time"
 
-	"github.com/k3s-io/kine/pkg/client"
-	"github.com/k3s-io/kine/pkg/drivers/generic"
-	"github.com/k3s-io/kine/pkg/endpoint"
 	"github.com/prometheus/client_golang/prometheus"
+	clientv3 "go.etcd.io/etcd/client/v3"
 	"k8s.io/client-go/util/retry"
 )
 
@@ -41,13 +37,10 @@ type Options struct {
 type Store struct {
 	// Endpoints are etcd endpoints for the API server.
 	Endpoints []string
-	// Client TLS material, for a datastore that is a real etcd.
-	CAFile, CertFile, KeyFile string
 	// Compacts is true if the datastore compacts itself: no client has to.
 	Compacts bool
 
-	cancel context.CancelFunc
-	wg     *sync.WaitGroup
+	kine   *kine
 	socket *socket
 }
 
@@ -66,36 +59,35 @@ func Start(ctx context.Context, o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	storeCtx, cancel := context.WithCancel(context.Background())
-	s := &Store{Compacts: compactEvery(endpointURL) > 0, cancel: cancel, wg: &sync.WaitGroup{}, socket: sock}
-
 	startCtx, stop := context.WithTimeoutCause(ctx, o.StartTimeout, fmt.Errorf("no answer within %s", o.StartTimeout))
 	defer stop()
-	// Listen cannot be interrupted while it tries to reach a database: it is left
-	// behind when the start is abandoned, and the process ends soon after.
-	type listening struct {
-		etcd endpoint.ETCDConfig
+	type started struct {
+		kine *kine
 		err  error
 	}
-	done := make(chan listening, 1)
+	done := make(chan started, 1)
 	go func() {
-		etcd, err := endpoint.Listen(storeCtx, kineConfig(o, endpointURL, sock.listener(), s.wg))
-		done <- listening{etcd, err}
+		k, err := startKine(startCtx, o, endpointURL, sock)
+		done <- started{k, err}
 	}()
-	var l listening
+	var k started
 	select {
-	case l = <-done:
+	case k = <-done:
 	case <-startCtx.Done():
-		l.err = context.Cause(startCtx)
+		k.err = context.Cause(startCtx)
+		// It goes on until its driver notices, and the process ends soon after.
+		go func() {
+			if late := <-done; late.err == nil {
+				late.kine.stop()
+			}
+		}()
 	}
-	if l.err != nil {
-		cancel()
+	if k.err != nil {
 		sock.close()
-		return nil, fmt.Errorf("opening the datastore (%s): %w", scheme(endpointURL), l.err)
+		return nil, fmt.Errorf("opening the datastore (%s): %w", scheme(endpointURL), k.err)
 	}
-	s.Endpoints = l.etcd.Endpoints
-	s.CAFile, s.CertFile, s.KeyFile = l.etcd.TLSConfig.CAFile, l.etcd.TLSConfig.CertFile, l.etcd.TLSConfig.KeyFile
-	if err := writeAndReadBack(startCtx, l.etcd); err != nil {
+	s := &Store{Endpoints: k.kine.endpoints, Compacts: compactEvery(endpointURL) > 0, kine: k.kine, socket: sock}
+	if err := writeAndReadBack(startCtx, s.Endpoints); err != nil {
 		s.Stop()
 		return nil, fmt.Errorf("using the datastore (%s): %w", scheme(endpointURL), err)
 	}
@@ -105,75 +97,56 @@ func Start(ctx context.Context, o Options) (*Store, error) {
 // Stop closes the database and returns when kine's goroutines have ended. Whoever
 // uses the store must have stopped before.
 func (s *Store) Stop() {
-	s.cancel()
-	s.wg.Wait()
+	s.kine.stop()
 	s.socket.close()
-}
-
-// kineConfig starts from the defaults of kine's own command line: a zero
-// endpoint.Config does not work.
-func kineConfig(o Options, endpointURL, listener string, wg *sync.WaitGroup) endpoint.Config {
-	return endpoint.Config{
-		WaitGroup:           wg,
-		GRPCServer:          newGRPCServer(),
-		Listener:            listener,
-		Endpoint:            endpointURL,
-		MetricsRegisterer:   o.Metrics,
-		NotifyInterval:      5 * time.Second,
-		EmulatedETCDVersion: "3.6.11",
-		CompactInterval:     compactEvery(endpointURL),
-		CompactTimeout:      5 * time.Second,
-		CompactMinRetain:    1000,
-		CompactBatchSize:    1000,
-		PollBatchSize:       500,
-		ConnectionPoolConfig: generic.ConnectionPoolConfig{
-			MaxIdle:     20,
-			MaxIdleTime: 2 * time.Minute,
-		},
-	}
-}
-
-// compactEvery is how often kine compacts by itself; 0 is never. The API server would
-// write a row each time even if nothing has changed, and compact for the first time
-// after two intervals, which a device that is often switched off never reaches. kine
-// writes nothing then, and begins after one. Other datastores may have several servers,
-// or be no kine's at all, and leave it to the API servers.
-func compactEvery(endpointURL string) time.Duration {
-	if scheme(endpointURL) == "sqlite" {
-		return 5 * time.Minute
-	}
-	return 0
 }
 
 // canary is the key that a start writes and reads back.
 const canary = "/reap/started"
 
-func writeAndReadBack(ctx context.Context, etcd endpoint.ETCDConfig) (err error) {
-	c, err := client.New(etcd)
+func writeAndReadBack(ctx context.Context, endpoints []string) (err error) {
+	c, err := clientv3.New(clientv3.Config{Endpoints: endpoints})
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, c.Close()) }()
 	// Servers that share the datastore may write the key at the same moment: one of
 	// them loses that race, and tries again.
-	err = retry.OnError(retry.DefaultRetry, func(err error) bool { return ctx.Err() == nil }, func() error {
-		now := []byte(time.Now().UTC().Format(time.RFC3339))
-		err := c.Put(ctx, canary, now)
-		if errors.Is(err, client.ErrNotFound) {
-			err = c.Create(ctx, canary, now)
-		}
-		return err
-	})
+	err = retry.OnError(retry.DefaultRetry, func(error) bool { return ctx.Err() == nil }, func() error { return write(ctx, c) })
 	if err != nil {
 		return fmt.Errorf("writing: %w", err)
 	}
-	if _, err := c.Get(ctx, canary); err != nil {
+	got, err := c.Get(ctx, canary)
+	if err != nil {
 		return fmt.Errorf("reading back: %w", err)
+	}
+	if len(got.Kvs) == 0 {
+		return errors.New("reading back: what was written is not there")
 	}
 	return nil
 }
 
-func scheme(endpointURL string) string {
-	s, _, _ := strings.Cut(endpointURL, "://")
-	return s
+// write writes the canary in the only forms of a transaction that kine knows.
+func write(ctx context.Context, c *clientv3.Client) error {
+	got, err := c.Get(ctx, canary)
+	if err != nil {
+		return err
+	}
+	var revision int64 // 0: it must not exist
+	if len(got.Kvs) > 0 {
+		revision = got.Kvs[0].ModRevision
+	}
+	txn := c.Txn(ctx).If(clientv3.Compare(clientv3.ModRevision(canary), "=", revision)).
+		Then(clientv3.OpPut(canary, time.Now().UTC().Format(time.RFC3339)))
+	if revision > 0 {
+		txn = txn.Else(clientv3.OpGet(canary))
+	}
+	answer, err := txn.Commit()
+	if err != nil {
+		return err
+	}
+	if !answer.Succeeded {
+		return errors.New("another server has written at the same moment")
+	}
+	return nil
 }

@@ -12,7 +12,7 @@ import (
 )
 
 // open starts a datastore over SQLite and returns a client of it.
-func open(t *testing.T) *clientv3.Client {
+func open(t testing.TB) *clientv3.Client {
 	t.Helper()
 	s, err := Start(t.Context(), Options{Dir: t.TempDir(), Synchronous: "normal", Metrics: prometheus.NewRegistry(), StartTimeout: time.Minute})
 	if err != nil {

@@ -1,7 +1,9 @@
 package datastore
 
 import (
+	"errors"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 )
@@ -32,7 +34,24 @@ func newSocket(dir string) (*socket, error) {
 	return &socket{path: fmt.Sprintf("/proc/self/fd/%d/%s", d.Fd(), name), dir: d}, nil
 }
 
-func (s *socket) listener() string { return "unix://" + s.path }
+const socketScheme = "unix"
+
+func (s *socket) url() string { return socketScheme + "://" + s.path }
+
+// listen opens the socket, for its owner alone.
+func (s *socket) listen() (net.Listener, error) {
+	if err := os.Remove(s.path); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, fmt.Errorf("removing the socket of an earlier process: %w", err)
+	}
+	l, err := net.Listen("unix", s.path)
+	if err != nil {
+		return nil, fmt.Errorf("opening the datastore's socket: %w", err)
+	}
+	if err := os.Chmod(s.path, 0o600); err != nil {
+		return nil, errors.Join(fmt.Errorf("closing the datastore's socket to others: %w", err), l.Close())
+	}
+	return l, nil
+}
 
 func (s *socket) close() {
 	_ = os.Remove(s.path) // gone already after an orderly stop

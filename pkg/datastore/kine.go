@@ -1,0 +1,128 @@
+package datastore
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/k3s-io/kine/pkg/drivers"
+	"github.com/k3s-io/kine/pkg/drivers/generic"
+	"github.com/k3s-io/kine/pkg/metrics"
+	"github.com/k3s-io/kine/pkg/server"
+	"github.com/sirupsen/logrus"
+	"google.golang.org/grpc"
+
+	// The datastores that there are. kine's own list is in its package endpoint, which nothing here imports: it
+	// brings one more, with a database and the client of an object store, and a whole etcd server.
+	_ "github.com/k3s-io/kine/pkg/drivers/mysql"
+	_ "github.com/k3s-io/kine/pkg/drivers/nats"
+	_ "github.com/k3s-io/kine/pkg/drivers/pgsql"
+	_ "github.com/k3s-io/kine/pkg/drivers/remote"
+	_ "github.com/k3s-io/kine/pkg/drivers/sqlite"
+)
+
+// stopWithin is how long calls that are under way may take when kine stops.
+const stopWithin = 2 * time.Second
+
+// kine is the etcd API over a database, served on a socket; or, if the datastore is an etcd, where that is.
+type kine struct {
+	endpoints []string
+	grpc      *grpc.Server       // nil for an etcd
+	cancel    context.CancelFunc // ends what the database's driver has started
+	wg        *sync.WaitGroup    // the driver's goroutines, and the one that serves
+}
+
+// startKine opens the database and serves it. The end of ctx abandons that; not every driver notices it while it
+// tries to reach a database.
+func startKine(ctx context.Context, o Options, endpointURL string, sock *socket) (_ *kine, err error) {
+	driverCtx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	k := &kine{cancel: cancel, wg: &sync.WaitGroup{}}
+	started := context.AfterFunc(ctx, cancel)
+	defer func() {
+		if !started() {
+			err = context.Cause(ctx)
+		}
+		if err != nil {
+			k.stop()
+		}
+	}()
+	_, backend, err := drivers.New(driverCtx, k.wg, driverConfig(o, endpointURL))
+	if err != nil {
+		return nil, err
+	}
+	if backend == nil {
+		k.endpoints = strings.Split(endpointURL, ",")
+		return k, nil
+	}
+	if err := backend.Start(driverCtx); err != nil {
+		return nil, fmt.Errorf("starting kine: %w", err)
+	}
+	o.Metrics.MustRegister(metrics.SQLTotal, metrics.SQLTime, metrics.CompactTotal, metrics.InsertErrorsTotal)
+	listener, err := sock.listen()
+	if err != nil {
+		return nil, err
+	}
+	k.grpc = newGRPCServer()
+	server.New(backend, socketScheme, notifyEvery, emulatedETCD).Register(k.grpc)
+	k.wg.Go(func() {
+		if err := k.grpc.Serve(listener); err != nil {
+			logrus.WithError(err).Error("the datastore's socket has failed")
+		}
+	})
+	k.endpoints = []string{sock.url()}
+	return k, nil
+}
+
+// stop returns when all of kine's goroutines have ended.
+func (k *kine) stop() {
+	if k.grpc != nil {
+		force := time.AfterFunc(stopWithin, k.grpc.Stop)
+		k.grpc.GracefulStop()
+		force.Stop()
+	}
+	k.cancel()
+	k.wg.Wait()
+}
+
+const (
+	// notifyEvery is how often a quiet watch is told how far the datastore is.
+	notifyEvery = 5 * time.Second
+	// emulatedETCD is the version that kine says it is: the API server reads from it what etcd can do.
+	emulatedETCD = "3.6.11"
+)
+
+// driverConfig starts from the defaults of kine's own command line: a zero drivers.Config does not work.
+func driverConfig(o Options, endpointURL string) *drivers.Config {
+	return &drivers.Config{
+		MetricsRegisterer: o.Metrics,
+		Endpoint:          endpointURL,
+		CompactInterval:   compactEvery(endpointURL),
+		CompactTimeout:    5 * time.Second,
+		CompactMinRetain:  1000,
+		CompactBatchSize:  1000,
+		PollBatchSize:     500,
+		ConnectionPoolConfig: generic.ConnectionPoolConfig{
+			MaxIdle:     20,
+			MaxIdleTime: 2 * time.Minute,
+		},
+	}
+}
+
+// compactEvery is how often kine compacts by itself; 0 is never. The API server would
+// write a row each time even if nothing has changed, and compact for the first time
+// after two intervals, which a device that is often switched off never reaches. kine
+// writes nothing then, and begins after one. Other datastores may have several servers,
+// or be no kine's at all, and leave it to the API servers.
+func compactEvery(endpointURL string) time.Duration {
+	if scheme(endpointURL) == "sqlite" {
+		return 5 * time.Minute
+	}
+	return 0
+}
+
+func scheme(endpointURL string) string {
+	s, _, _ := strings.Cut(endpointURL, "://")
+	return s
+}

@@ -1,0 +1,201 @@
+//go:build releasetest
+
+package release
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"debug/buildinfo"
+	"debug/elf"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestReleaseIsComplete(t *testing.T) {
+	want := []string{
+		"install.sh", "reap-" + version(t) + "-airgap.tar.gz", "reap-linux-amd64", "reap-linux-arm64", "reap-linux-armv7",
+		"sbom.cdx.json", "sha256sums.txt",
+	}
+	if got := files(t, dist); !slices.Equal(got, want) {
+		t.Errorf("the release has %q, not %q", got, want)
+	}
+}
+
+// checkSums holds a directory against its sha256sums.txt, which must name every other file once.
+func checkSums(t *testing.T, dir string) {
+	t.Helper()
+	const list = "sha256sums.txt"
+	raw, err := os.ReadFile(filepath.Join(dir, list))
+	if err != nil {
+		t.Fatal(err)
+	}
+	listed := []string{list}
+	for line := range strings.Lines(string(raw)) {
+		sum, name, ok := strings.Cut(strings.TrimSuffix(line, "\n"), "  ")
+		if !ok {
+			t.Fatalf("%s has the line %q", list, line)
+		}
+		content, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil {
+			t.Error(err)
+		} else if got := fmt.Sprintf("%x", sha256.Sum256(content)); got != sum {
+			t.Errorf("%s is listed with %s and has %s", name, sum, got)
+		}
+		listed = append(listed, name)
+	}
+	slices.Sort(listed)
+	if got := files(t, dir); !slices.Equal(got, listed) {
+		t.Errorf("%s lists %q of %q", list, listed, got)
+	}
+}
+
+func TestChecksums(t *testing.T) { checkSums(t, dist) }
+
+// TestBundle unpacks the air-gap bundle and installs from it.
+func TestBundle(t *testing.T) {
+	top := t.TempDir()
+	name := "reap-" + version(t)
+	output(t, "tar", "-C", top, "-xzf", filepath.Join(dist, name+"-airgap.tar.gz"))
+	if got := files(t, top); !slices.Equal(got, []string{name}) {
+		t.Fatalf("the bundle unpacks to %q", got)
+	}
+	dir := filepath.Join(top, name)
+	checkSums(t, dir)
+	for _, file := range files(t, dir) {
+		if file == "sha256sums.txt" {
+			continue // of another set of files
+		}
+		same(t, filepath.Join(dir, file), filepath.Join(dist, file))
+	}
+
+	target := t.TempDir()
+	cmd := exec.Command("sh", filepath.Join(dir, "install.sh"))
+	cmd.Env = []string{
+		"PATH=" + os.Getenv("PATH"), "HOME=" + target, "INSTALL_REAP_BASE_URL=" + dir, "INSTALL_REAP_ROOT=" + target,
+		"INSTALL_REAP_SKIP_ENABLE=true", "INSTALL_REAP_BIN_DIR=/usr/local/bin",
+	}
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("installing from the bundle: %v\n%s", err, out)
+	}
+	same(t, filepath.Join(target, "usr/local/bin/reap"), native(t).binary())
+}
+
+func same(t *testing.T, one, other string) {
+	t.Helper()
+	a, err := os.ReadFile(one)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := os.ReadFile(other)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(a, b) {
+		t.Errorf("%s and %s differ", one, other)
+	}
+}
+
+// TestBinariesNeedNothing: no dynamic linker, no shared library, and each for its own machine.
+func TestBinariesNeedNothing(t *testing.T) {
+	machines := map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64, "armv7": elf.EM_ARM}
+	for _, a := range architectures {
+		f, err := elf.Open(a.binary())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if f.Machine != machines[a.name] {
+			t.Errorf("%s is for %s", a.binary(), f.Machine)
+		}
+		for _, p := range f.Progs {
+			if p.Type == elf.PT_INTERP || p.Type == elf.PT_DYNAMIC {
+				t.Errorf("%s has a segment %s", a.binary(), p.Type)
+			}
+		}
+		if f.Section(".symtab") != nil || f.Section(".debug_info") != nil {
+			t.Errorf("%s has symbols or debug information", a.binary())
+		}
+		if err := f.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestBillOfMaterials: every module that Go has noted in a binary is listed, and nothing that is in none.
+func TestBillOfMaterials(t *testing.T) {
+	raw, err := os.ReadFile(filepath.Join(dist, "sbom.cdx.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var bom struct {
+		BOMFormat  string `json:"bomFormat"`
+		Components []struct{ Name, Version, Purl string }
+		Metadata   struct {
+			Component struct {
+				Version    string
+				Components []struct {
+					Name   string
+					Hashes []struct{ Content string }
+				}
+			}
+		}
+	}
+	if err := json.Unmarshal(raw, &bom); err != nil {
+		t.Fatal(err)
+	}
+	if bom.BOMFormat != "CycloneDX" || bom.Metadata.Component.Version != version(t) {
+		t.Errorf("it is %s of version %s", bom.BOMFormat, bom.Metadata.Component.Version)
+	}
+	want := map[string]bool{}
+	var hashed []string
+	for _, a := range architectures {
+		info, err := buildinfo.ReadFile(a.binary())
+		if err != nil {
+			t.Fatal(err)
+		}
+		want["std@"+strings.TrimPrefix(info.GoVersion, "go")] = true
+		for _, m := range info.Deps {
+			if m.Replace != nil {
+				m = m.Replace
+			}
+			want[m.Path+"@"+m.Version] = true
+		}
+		content, err := os.ReadFile(a.binary())
+		if err != nil {
+			t.Fatal(err)
+		}
+		hashed = append(hashed, fmt.Sprintf("%s %x", filepath.Base(a.binary()), sha256.Sum256(content)))
+	}
+	for _, module := range []string{"k8s.io/kubernetes", "github.com/k3s-io/kine", "github.com/mattn/go-sqlite3"} {
+		if !slices.ContainsFunc(bom.Components, func(c struct{ Name, Version, Purl string }) bool { return c.Name == module }) {
+			t.Errorf("%s is not listed", module)
+		}
+	}
+	for _, c := range bom.Components {
+		if c.Purl == "" {
+			t.Errorf("%s has no package URL", c.Name)
+		}
+		if id := c.Name + "@" + c.Version; !want[id] && c.Name != "glibc" {
+			t.Errorf("%s is listed and in no binary, or listed twice", id)
+		} else {
+			delete(want, id)
+		}
+	}
+	for id := range want {
+		t.Errorf("%s is in a binary and not listed", id)
+	}
+	var listed []string
+	for _, c := range bom.Metadata.Component.Components {
+		for _, h := range c.Hashes {
+			listed = append(listed, c.Name+" "+h.Content)
+		}
+	}
+	if !slices.Equal(listed, hashed) {
+		t.Errorf("it is of %q, the binaries are %q", listed, hashed)
+	}
+}
