@@ -3,6 +3,8 @@ package differential
 import (
 	"fmt"
 	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // These are the differences that are permitted, and that worlds can show; docs/semantics.md lists them.
@@ -28,6 +30,9 @@ const (
 	// chance: an object that was deleted in both worlds, and that a finalizer holds, has lost a reference before or not:
 	// that is a matter of which of its owners was gone first.
 	chance = "the order of its owners' ends"
+	// moment: an owner that has waited for its dependents, and that a finalizer holds now, may have been looked at
+	// while it did, or not: then its reference is dropped, or not, beside one that keeps the object.
+	moment = "an owner that waited only for a moment"
 )
 
 // judge compares what two collectors have left of a world, and says which differences are permitted and
@@ -51,6 +56,8 @@ func judge(w *world, ours, theirs map[int]*state) (reasons, bad []string, final 
 			reasons = append(reasons, fmt.Sprintf("object %d: %s", i, chance))
 		case droppedHere(w, theirs, i, a, b):
 			reasons = append(reasons, fmt.Sprintf("object %d: %s", i, dropped))
+		case inAMoment(w, ours, theirs, i):
+			reasons, final = append(reasons, fmt.Sprintf("object %d: %s", i, moment)), true
 		default:
 			bad = append(bad, fmt.Sprintf("object %d: reap leaves %s,\n            upstream leaves %s", i, a, b))
 		}
@@ -70,12 +77,39 @@ func droppedHere(w *world, theirs map[int]*state, i int, a, b *state) bool {
 		switch {
 		case n < len(a.refs) && a.refs[n] == r:
 			n++
-		case r.owner < 0 || !names(w, i, r) || theirs[r.owner] == nil || theirs[r.owner].waits():
+		case r.owner < 0 || !names(w, i, r) || theirs[r.owner] == nil || hasWaited(w, theirs[r.owner]):
 		default:
 			return false
 		}
 	}
 	return unprovable && n == len(a.refs)
+}
+
+// hasWaited is true if an object that exists may be, or may have been, in foreground deletion.
+func hasWaited(w *world, s *state) bool {
+	return s.waits() || s.deleting && slices.ContainsFunc(w.deletes, func(d deletion) bool { return d.policy == metav1.DeletePropagationForeground })
+}
+
+// inAMoment is true if an object exists in both worlds and differs in references to owners that have waited, and
+// wait no more.
+func inAMoment(w *world, ours, theirs map[int]*state, i int) bool {
+	a, b := ours[i], theirs[i]
+	if a == nil || b == nil || a.deleting != b.deleting || !slices.Equal(a.finalizers, b.finalizers) {
+		return false
+	}
+	for _, pair := range [][2]*state{{a, b}, {b, a}} {
+		for _, r := range pair[0].refs {
+			if slices.Contains(pair[1].refs, r) {
+				continue
+			}
+			for _, now := range []map[int]*state{ours, theirs} {
+				if r.owner < 0 || now[r.owner] == nil || now[r.owner].waits() || !hasWaited(w, now[r.owner]) {
+					return false
+				}
+			}
+		}
+	}
+	return true
 }
 
 // forgottenUpstream are the objects that upstream leaves though all their references dangle, since it has
