@@ -12,8 +12,10 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/go-logr/logr"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/util/homedir"
+	"k8s.io/klog/v2"
 
 	"github.com/reap-dev/reap/pkg/config"
 )
@@ -57,6 +59,8 @@ func connect(client *config.Client) (*connection, error) {
 	}
 	// The server limits the rate, not the client, whose default is five calls a second.
 	c.QPS = -1
+	// What fails is an error that the command prints in one line; client-go would log it several times before.
+	klog.SetLogger(logr.Discard())
 	return &connection{config: c, source: source, namespace: namespace}, nil
 }
 

@@ -27,11 +27,11 @@ func configureLogging(options config.Log, out io.Writer) error {
 	}
 	logrus.SetOutput(out)
 	logrus.SetLevel(level)
+	var format logrus.Formatter = &logrus.TextFormatter{FullTimestamp: true}
 	if options.Format == "json" {
-		logrus.SetFormatter(&logrus.JSONFormatter{})
-	} else {
-		logrus.SetFormatter(&logrus.TextFormatter{FullTimestamp: true})
+		format = &logrus.JSONFormatter{}
 	}
+	logrus.SetFormatter(kineFormatter{format, level})
 	return routeKlog(level, klogLogger(out, level))
 }
 

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/k3s-io/kine/pkg/server"
 	"github.com/sirupsen/logrus"
 	"k8s.io/klog/v2"
 	"k8s.io/kubernetes/pkg/controller/util/consistency"
@@ -101,6 +102,29 @@ func TestKlogKeepsMessageAndFields(t *testing.T) {
 			if got := records[0][key]; got != want {
 				t.Errorf("%s is %v, want %v in %v", key, got, want, records[0])
 			}
+		}
+	}
+}
+
+// TestExpiredWatchIsNoError: kine says so of each, and its other errors are errors.
+func TestExpiredWatchIsNoError(t *testing.T) {
+	for _, tc := range []struct {
+		level string
+		err   error
+		want  []any
+	}{
+		{"info", server.ErrCompacted, nil},
+		{"debug", server.ErrCompacted, []any{"debug"}},
+		{"info", errors.New("disk I/O error"), []any{"error"}},
+	} {
+		var got []any
+		for _, r := range logged(t, config.Log{Level: tc.level, Format: "json"}, func() {
+			logrus.Errorf("Failed to list %s for revision %d: %v", "/registry/daemonsets/", 199, tc.err)
+		}) {
+			got = append(got, r["level"])
+		}
+		if !slices.Equal(got, tc.want) {
+			t.Errorf("at %s, %v: got %v, want %v", tc.level, tc.err, got, tc.want)
 		}
 	}
 }

@@ -28,7 +28,7 @@ Without the collector; what loses its owner meanwhile is collected by the next s
   reap server --disable gc
 
 An option of kube-apiserver itself:
-  reap server --kube-apiserver-arg audit-log-path=/var/log/reap-audit.log`
+  reap server --kube-apiserver-arg event-ttl=24h`
 
 func serverCommand(stderr io.Writer, serve runServer) *cli.Command {
 	flags, load := config.ServerFlags()

@@ -59,6 +59,7 @@ func (s Server) Validate() error {
 		{"gc-orphan-timeout", checkNotNegative(s.GC.OrphanTimeout)},
 		{"gc-sync-timeout", checkNotNegative(s.GC.SyncTimeout)},
 		{"gc-sync-timeout-per-dependent", checkNotNegative(s.GC.SyncTimeoutPerDependent)},
+		{"gc-check", checkNotNegative(s.GC.Check)},
 		{"gc-ignore", each(s.GC.Ignore, checkResource)},
 		{"log-level", oneOf(logLevels)(s.Log.Level)},
 		{"log-format", oneOf(logFormats)(s.Log.Format)},

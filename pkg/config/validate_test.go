@@ -134,6 +134,7 @@ func TestValidateChecksWhatWasNotLoaded(t *testing.T) {
 		"gc-sync-timeout":               func(s *Server) { s.GC.SyncTimeout = -time.Second },
 		"gc-sync-timeout-per-dependent": func(s *Server) { s.GC.SyncTimeoutPerDependent = -time.Second },
 		"gc-orphan-timeout":             func(s *Server) { s.GC.OrphanTimeout = -time.Second },
+		"gc-check":                      func(s *Server) { s.GC.Check = -time.Second },
 		"gc-ignore":                     func(s *Server) { s.GC.Ignore = []string{""} },
 		"log-level":                     func(s *Server) { s.Log.Level = "" },
 		"log-format":                    func(s *Server) { s.Log.Format = "" },

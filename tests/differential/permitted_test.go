@@ -3,6 +3,8 @@ package differential
 import (
 	"fmt"
 	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // These are the differences that are permitted, and that worlds can show; docs/semantics.md lists them.
@@ -21,15 +23,23 @@ const (
 	// with each failure, to a quarter of an hour; reap does when that reference has gone, and collects the object if the
 	// rest dangles.
 	forgotten = "forgotten after a reference that cannot be proved"
+	// misplaced: upstream gives an owner that it has not seen yet the namespace of the dependent that names it. If the
+	// owner has none, and names one that has to have a namespace, it is looked for in that of the dependent, and taken
+	// for gone if it is not there; reap cannot tell where it would be.
+	misplaced = "an owner looked for in its dependent's dependent's namespace"
 	// chance: an object that was deleted in both worlds, and that a finalizer holds, has lost a reference before or not:
 	// that is a matter of which of its owners was gone first.
 	chance = "the order of its owners' ends"
+	// moment: an owner that has waited for its dependents, and that a finalizer holds now, may have been looked at
+	// while it did, or not: then its reference is dropped, or not, beside one that keeps the object.
+	moment = "an owner that waited only for a moment"
 )
 
 // judge compares what two collectors have left of a world, and says which differences are permitted and
 // which are not. After a final one the world goes on in different ways.
 func judge(w *world, ours, theirs map[int]*state) (reasons, bad []string, final bool) {
 	held, unblocked, left := heldUpstream(w, ours, theirs), unblockedUpstream(ours, theirs), forgottenUpstream(w, ours, theirs)
+	lost := misplacedUpstream(w, ours, theirs)
 	for i := range w.objects {
 		a, b := ours[i], theirs[i]
 		switch {
@@ -40,10 +50,14 @@ func judge(w *world, ours, theirs map[int]*state) (reasons, bad []string, final 
 			reasons, final = append(reasons, fmt.Sprintf("object %d: %s", i, guessed)), true
 		case left[i]:
 			reasons, final = append(reasons, fmt.Sprintf("object %d: %s", i, forgotten)), true
+		case lost[i]:
+			reasons, final = append(reasons, fmt.Sprintf("object %d: %s", i, misplaced)), true
 		case byChance(w, ours, theirs, i):
 			reasons = append(reasons, fmt.Sprintf("object %d: %s", i, chance))
 		case droppedHere(w, theirs, i, a, b):
 			reasons = append(reasons, fmt.Sprintf("object %d: %s", i, dropped))
+		case inAMoment(w, ours, theirs, i):
+			reasons, final = append(reasons, fmt.Sprintf("object %d: %s", i, moment)), true
 		default:
 			bad = append(bad, fmt.Sprintf("object %d: reap leaves %s,\n            upstream leaves %s", i, a, b))
 		}
@@ -63,12 +77,39 @@ func droppedHere(w *world, theirs map[int]*state, i int, a, b *state) bool {
 		switch {
 		case n < len(a.refs) && a.refs[n] == r:
 			n++
-		case r.owner < 0 || !names(w, i, r) || theirs[r.owner] == nil || theirs[r.owner].waits():
+		case r.owner < 0 || !names(w, i, r) || theirs[r.owner] == nil || hasWaited(w, theirs[r.owner]):
 		default:
 			return false
 		}
 	}
 	return unprovable && n == len(a.refs)
+}
+
+// hasWaited is true if an object that exists may be, or may have been, in foreground deletion.
+func hasWaited(w *world, s *state) bool {
+	return s.waits() || s.deleting && slices.ContainsFunc(w.deletes, func(d deletion) bool { return d.policy == metav1.DeletePropagationForeground })
+}
+
+// inAMoment is true if an object exists in both worlds and differs in references to owners that have waited, and
+// wait no more.
+func inAMoment(w *world, ours, theirs map[int]*state, i int) bool {
+	a, b := ours[i], theirs[i]
+	if a == nil || b == nil || a.deleting != b.deleting || !slices.Equal(a.finalizers, b.finalizers) {
+		return false
+	}
+	for _, pair := range [][2]*state{{a, b}, {b, a}} {
+		for _, r := range pair[0].refs {
+			if slices.Contains(pair[1].refs, r) {
+				continue
+			}
+			for _, now := range []map[int]*state{ours, theirs} {
+				if r.owner < 0 || now[r.owner] == nil || now[r.owner].waits() || !hasWaited(w, now[r.owner]) {
+					return false
+				}
+			}
+		}
+	}
+	return true
 }
 
 // forgottenUpstream are the objects that upstream leaves though all their references dangle, since it has
@@ -90,6 +131,47 @@ func forgottenUpstream(w *world, ours, theirs map[int]*state) map[int]bool {
 		}))
 	}
 	return left
+}
+
+// misplacedUpstream are the objects that upstream has deleted, or taken a reference from, since it has looked
+// for an owner in a namespace that nobody named, and what these own.
+func misplacedUpstream(w *world, ours, theirs map[int]*state) map[int]bool {
+	lost := map[int]bool{}
+	for i := range w.objects { // owners come before their dependents
+		a, b := ours[i], theirs[i]
+		if a == nil || a.deleting || same(a, b) {
+			continue
+		}
+		rest := slices.DeleteFunc(slices.Clone(a.refs), func(r ref) bool {
+			return r.owner >= 0 && lost[r.owner] && theirs[r.owner] == nil || soughtElsewhere(w, theirs, i, r)
+		})
+		if len(rest) == len(a.refs) {
+			continue
+		}
+		if b != nil && !b.deleting {
+			lost[i] = slices.Equal(rest, b.refs)
+			continue
+		}
+		lost[i] = !slices.ContainsFunc(rest, func(r ref) bool { return !dangles(w, theirs, i, r) })
+	}
+	return lost
+}
+
+// soughtElsewhere is true if a reference of object i, which has no namespace, to one that has to have one, may
+// have been judged in the namespace of an object that names i, where that owner is not.
+func soughtElsewhere(w *world, theirs map[int]*state, i int, r ref) bool {
+	if w.objects[i].ns != "" || !slices.ContainsFunc(kinds, func(k *kind) bool {
+		return k.namespaced && k.gvr.GroupVersion().String() == r.apiVersion && k.kind == r.kind
+	}) {
+		return false
+	}
+	for j, o := range w.objects {
+		if o.ns != "" && dangles(w, theirs, j, r) &&
+			slices.ContainsFunc(o.refs, func(to reference) bool { return to.owner == i && to.wrong == "" }) {
+			return true
+		}
+	}
+	return false
 }
 
 // byChance is true if an object is deleted in both worlds, and differs in references that dangle.

@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -22,8 +23,15 @@ type result struct {
 // run runs the program to its end, which has to come soon.
 func run(t *testing.T, args ...string) result {
 	t.Helper()
+	return runAs(t, nil, args...)
+}
+
+// runAs runs it as somebody else; nil is whoever tests.
+func runAs(t *testing.T, user *syscall.Credential, args ...string) result {
+	t.Helper()
 	var stdout, stderr bytes.Buffer
 	cmd := reap([]string{"HOME=" + t.TempDir()}, args...)
+	cmd.SysProcAttr.Credential = user
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)

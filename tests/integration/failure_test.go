@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
 )
 
@@ -47,6 +48,34 @@ func TestStartThatCannotSucceed(t *testing.T) {
 				t.Errorf("the file is %q now (%v)", raw, err)
 			}
 		})
+	}
+}
+
+// TestDataDirectoryThatCannotBeWritten is asked of an ordinary user: root may write everywhere.
+func TestDataDirectoryThatCannotBeWritten(t *testing.T) {
+	// Not below t.TempDir, which others may not enter.
+	dir, err := os.MkdirTemp("", "reap-read-only-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := os.Chmod(dir, 0o555); err != nil {
+		t.Fatal(err)
+	}
+	var user *syscall.Credential
+	if os.Geteuid() == 0 {
+		const nobody = 65534
+		user = &syscall.Credential{Uid: nobody, Gid: nobody}
+	}
+	for _, data := range []string{dir, filepath.Join(dir, "data")} {
+		runAs(t, user, "server", "--config=", "--data-dir", data, "--https-listen-port", "0").mustFail(t, data, "permission denied", "--data-dir")
+	}
+	if entries, err := os.ReadDir(dir); err != nil || len(entries) > 0 {
+		t.Errorf("the directory holds %v (%v)", entries, err)
 	}
 }
 

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"sync"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/reap-dev/reap/tests/fakeapi"
 	"github.com/reap-dev/reap/tests/fakeapi/rig"
 )
@@ -18,6 +20,7 @@ import (
 //	empty list RESOURCE      lists of it find nothing
 //	undiscoverable GROUP     discovery of the group's versions fails
 //	changing RESOURCE        every delete meets an object that somebody has just changed
+//	lost events RESOURCE     no watch ever shows what becomes of its objects meanwhile
 //
 // Before the first delete of an object that is among quicker, it is updated.
 func begin(r *rig.Rig, names []string, quicker []parsed) error {
@@ -25,6 +28,7 @@ func begin(r *rig.Rig, names []string, quicker []parsed) error {
 		r.Blind(res.Name, false)
 	}
 	r.Undiscoverable(false)
+	r.LoseEvents(nil)
 	var faults []fakeapi.Fault
 	for _, name := range names {
 		kind, what := name, ""
@@ -50,6 +54,9 @@ func begin(r *rig.Rig, names []string, quicker []parsed) error {
 			answer = fakeapi.Fail(http.StatusServiceUnavailable, "ServiceUnavailable")
 			hit = func(c fakeapi.Call) bool { return strings.HasPrefix(c.Detail, "apis/"+what+"/") }
 			r.Undiscoverable(true)
+		case "lost events":
+			r.LoseEvents(func(res *fakeapi.Resource, _ *metav1.ObjectMeta) bool { return res.Name == what })
+			continue
 		case "changing":
 			faults = append(faults, onDelete(func(c fakeapi.Call) {
 				if c.Resource == what {

@@ -46,12 +46,13 @@ type Step struct {
 	Delete []string `yaml:"delete"`
 	// Relist makes the monitors of resources list again.
 	Relist []string `yaml:"relist"`
-	// Collector is "start", "start without cycle detection", "stop", "pause" or "resume".
-	// While it is paused, its rest is that the graph shows what exists.
+	// Collector is "start", "start without cycle detection", "start with sweeps", "stop",
+	// "pause" or "resume". While it is paused, its rest is that the graph shows what
+	// exists. A sweep takes five seconds to believe in a difference.
 	Collector string `yaml:"collector"`
 	// Await holds calls to wait for, each "CALL" or "CALL xN", before anything is
 	// looked at: what lasts as long as a fault does not come to rest. Without it the
-	// collector's rest is waited for.
+	// collector's rest is waited for; with an empty one, nothing.
 	Await []string `yaml:"await"`
 	// Rest waits for the collector's rest after Await, too.
 	Rest bool `yaml:"rest"`

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"go.yaml.in/yaml/v3"
 
@@ -199,6 +200,8 @@ func act(r *rig.Rig, s Step) error {
 		r.Start(nil)
 	case "start without cycle detection":
 		r.Start(func(o *gc.Options) { o.NoCycleDetection = true })
+	case "start with sweeps":
+		r.Start(func(o *gc.Options) { o.Resync = 50 * time.Millisecond })
 	case "stop":
 		r.Stop()
 	case "pause", "resume":

@@ -1,0 +1,85 @@
+package differential
+
+import (
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// TestOwnerLookedForElsewhere has a world that came out that way: a ClusterRole that names a ConfigMap which is
+// gone, with dependents of its own.
+func TestOwnerLookedForElsewhere(t *testing.T) {
+	of := func(owner int, k *kind, name, wrong string) reference {
+		return reference{owner: owner, apiVersion: k.gvr.GroupVersion().String(), kind: k.kind, name: name, wrong: wrong}
+	}
+	w := &world{objects: []*thing{
+		{kind: configMaps, name: "config", ns: "n"},
+		{kind: clusterRoles, name: "role", refs: []reference{of(0, configMaps, "config", "scope")}},
+		{kind: secrets, name: "secret", ns: "n", refs: []reference{of(1, clusterRoles, "role", "")}},
+		{kind: clusterRoles, name: "below", refs: []reference{of(1, clusterRoles, "role", "")}},
+	}}
+	left := func(objects ...int) map[int]*state {
+		all := map[int]*state{}
+		for _, i := range objects {
+			s := &state{}
+			for _, r := range w.objects[i].refs {
+				s.refs = append(s.refs, ref{r.owner, r.apiVersion, r.kind, r.name, "unset"})
+			}
+			all[i] = s
+		}
+		return all
+	}
+	for _, tc := range []struct {
+		name         string
+		ours, theirs map[int]*state
+		bad          int
+	}{
+		{"the owner is gone", left(1, 2, 3), left(), 0},
+		{"the owner is where they look", left(0, 1, 2, 3), left(0), 3},
+		{"reap is the one that deletes", left(), left(1, 2, 3), 3},
+		{"only the dependents go", left(1, 2, 3), left(1), 2},
+	} {
+		if reasons, bad, final := judge(w, tc.ours, tc.theirs); len(bad) != tc.bad || final != (tc.bad == 0) {
+			t.Errorf("%s: permitted %q, not permitted %q", tc.name, reasons, bad)
+		}
+	}
+	// Nobody with a namespace names it: there is no other namespace to look in.
+	w.objects[2].refs = nil
+	if _, bad, _ := judge(w, left(1, 3), left()); len(bad) != 2 {
+		t.Errorf("without a dependent in a namespace: not permitted %q", bad)
+	}
+}
+
+// TestOwnerThatHasWaited has one that waited for an object which another keeps, and is held by a finalizer now.
+func TestOwnerThatHasWaited(t *testing.T) {
+	w := &world{
+		objects: []*thing{{kind: configMaps, name: "keeps", ns: "n"}, {kind: configMaps, name: "held", ns: "n", held: true}, {kind: secrets, name: "secret", ns: "n"}},
+		deletes: []deletion{{1, metav1.DeletePropagationForeground}},
+	}
+	of := func(owner int) ref { return ref{owner, "v1", "ConfigMap", w.objects[owner].name, "unset"} }
+	unknown := ref{0, "example.invalid/v1", "ConfigMap", "keeps", "unset"}
+	left := func(held state, refs ...ref) map[int]*state {
+		return map[int]*state{0: {}, 1: &held, 2: {refs: refs}}
+	}
+	ended, waits := state{deleting: true, finalizers: []string{hold}}, state{deleting: true, finalizers: []string{"foregroundDeletion", hold}}
+	for _, tc := range []struct {
+		name         string
+		ours, theirs map[int]*state
+		permitted    bool
+	}{
+		{"dropped here", left(ended, of(0)), left(ended, of(0), of(1)), true},
+		{"dropped there", left(ended, of(0), of(1)), left(ended, of(0)), true},
+		{"not dropped though it waits", left(waits, of(0), of(1)), left(waits, of(0)), false},
+		{"dropped beside an unknown one, which upstream cannot judge", left(ended, of(0), unknown), left(ended, of(0), of(1), unknown), true},
+		{"one that exists is dropped", left(ended, of(1)), left(ended, of(0), of(1)), false},
+		{"nobody has deleted it", left(state{}, of(0)), left(state{}, of(0), of(1)), false},
+	} {
+		if reasons, bad, _ := judge(w, tc.ours, tc.theirs); (len(bad) == 0) != tc.permitted {
+			t.Errorf("%s: permitted %q, not permitted %q", tc.name, reasons, bad)
+		}
+	}
+	w.deletes[0].policy = metav1.DeletePropagationBackground
+	if reasons, bad, _ := judge(w, left(ended, of(0)), left(ended, of(0), of(1))); len(bad) == 0 {
+		t.Errorf("of an owner deleted in the background it is permitted to drop a reference: %q", reasons)
+	}
+}
