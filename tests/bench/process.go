@@ -110,7 +110,7 @@ func effortOf(pid int) (e effort, err error) {
 }
 
 // calmFor is how long a process must not change to be at rest.
-const calmFor = 5 * time.Second
+const calmFor = 25 * time.Second
 
 // rest waits until a server's memory has stayed the same for a while, but not for ever, and returns it.
 func (s *server) rest(ctx context.Context) (resident, error) {
