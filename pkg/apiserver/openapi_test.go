@@ -52,6 +52,7 @@ func assembled(t *testing.T) (ours *openAPI, theirs http.Handler) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(chain.GenericAPIServer.Destroy)
 	container := chain.GenericAPIServer.NextDelegate().(*genericapiserver.GenericAPIServer).Handler.GoRestfulContainer
 	m := mux.NewPathRecorderMux("kube-apiserver")
 	upstream := routes.OpenAPI{Config: ours.v2, V3Config: ours.v3}
