@@ -44,35 +44,29 @@ reap certificate rotate admin --data-dir /srv/reap -o json`
 const lockWithin = 2 * time.Minute
 
 func certificateCommand() *cli.Command {
-	return &cli.Command{
-		Name:               "certificate",
-		Usage:              "check or renew the certificates of this machine's server",
-		UsageText:          "reap certificate check|rotate [flags]",
-		Description:        certificateDescription,
-		CustomHelpTemplate: commandHelp(certificateExamples),
-		HideHelpCommand:    true,
-		OnUsageError:       usageError,
-		Subcommands:        []*cli.Command{checkCertificatesCommand(), rotateCertificatesCommand()},
+	return command(certificateExamples, &cli.Command{
+		Name:        "certificate",
+		Usage:       "check or renew the certificates of this machine's server",
+		UsageText:   "reap certificate check|rotate [flags]",
+		Description: certificateDescription,
+		Subcommands: []*cli.Command{checkCertificatesCommand(), rotateCertificatesCommand()},
 		Action: func(c *cli.Context) error {
 			if c.Args().Present() {
 				return unknownCommand(c, c.Command.VisibleCommands(), c.Command.HelpName)
 			}
 			return cli.ShowSubcommandHelp(c)
 		},
-	}
+	})
 }
 
 func checkCertificatesCommand() *cli.Command {
 	flags, find := config.DataDirFlags()
-	return &cli.Command{
-		Name:               "check",
-		Usage:              "show the certificates, and fail if one needs looking at",
-		UsageText:          "reap certificate check [flags]",
-		Description:        checkDescription,
-		CustomHelpTemplate: commandHelp(checkExamples),
-		HideHelpCommand:    true,
-		Flags:              append(flags, outputFlag()),
-		OnUsageError:       usageError,
+	return command(checkExamples, &cli.Command{
+		Name:        "check",
+		Usage:       "show the certificates, and fail if one needs looking at",
+		UsageText:   "reap certificate check [flags]",
+		Description: checkDescription,
+		Flags:       append(flags, outputFlag()),
 		Action: func(c *cli.Context) error {
 			if err := noArguments(c); err != nil {
 				return err
@@ -98,20 +92,17 @@ func checkCertificatesCommand() *cli.Command {
 			}
 			return failed(r.verdict())
 		},
-	}
+	})
 }
 
 func rotateCertificatesCommand() *cli.Command {
 	flags, find := config.DataDirFlags()
-	c := &cli.Command{
-		Name:               "rotate",
-		Usage:              "make new certificates now",
-		UsageText:          "reap certificate rotate [NAME...] [flags]",
-		Description:        rotateDescription,
-		CustomHelpTemplate: commandHelp(rotateExamples),
-		HideHelpCommand:    true,
-		Flags:              append(flags, outputFlag()),
-		OnUsageError:       usageError,
+	c := command(rotateExamples, &cli.Command{
+		Name:        "rotate",
+		Usage:       "make new certificates now",
+		UsageText:   "reap certificate rotate [NAME...] [flags]",
+		Description: rotateDescription,
+		Flags:       append(flags, outputFlag()),
 		Action: func(c *cli.Context) error {
 			names := c.Args().Slice()
 			if err := checkLeafNames(names); err != nil {
@@ -131,7 +122,7 @@ func rotateCertificatesCommand() *cli.Command {
 			}
 			return failed(print(c.App.Writer, format, r))
 		},
-	}
+	})
 	c.BashComplete = func(ctx *cli.Context) {
 		if word := os.Args[len(os.Args)-2]; strings.HasPrefix(word, "-") {
 			cli.DefaultCompleteWithFlags(c)(ctx)

@@ -32,18 +32,15 @@ const healthcheckTimeout = 5 * time.Second
 
 func healthcheckCommand() *cli.Command {
 	flags, findDataDir := config.DataDirFlags()
-	return &cli.Command{
-		Name:               "healthcheck",
-		Usage:              "exit with 0 if the server on this machine is ready",
-		UsageText:          "reap healthcheck [flags]",
-		Description:        healthcheckDescription,
-		CustomHelpTemplate: commandHelp(healthcheckExamples),
-		HideHelpCommand:    true,
+	return command(healthcheckExamples, &cli.Command{
+		Name:        "healthcheck",
+		Usage:       "exit with 0 if the server on this machine is ready",
+		UsageText:   "reap healthcheck [flags]",
+		Description: healthcheckDescription,
 		Flags: append(flags, outputFlag(), &cli.DurationFlag{
 			Name: "timeout", Category: "CHECK", Value: healthcheckTimeout,
 			Usage: "`DURATION` how long the server may take to answer",
 		}),
-		OnUsageError: usageError,
 		Action: func(c *cli.Context) error {
 			if err := noArguments(c); err != nil {
 				return err
@@ -74,7 +71,7 @@ func healthcheckCommand() *cli.Command {
 			}
 			return failed(errors.Join(print(c.App.Writer, format, h), asking))
 		},
-	}
+	})
 }
 
 // health is what reap healthcheck has found. Its fields are stable.
