@@ -154,16 +154,23 @@ func wantEnds(t *testing.T, want map[string]pki.Certificate) {
 	}
 }
 
+// lookedAt returns the access to a new data directory, whose certificates have been looked at once.
+func lookedAt(t *testing.T) *access {
+	t.Helper()
+	top := t.TempDir()
+	a := &access{cfg: config.Server{DataDir: top}, url: "https://127.0.0.1:6443", kubeconfig: config.AdminKubeconfig(top)}
+	if _, err := a.look(); err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
 // TestAuthorityNearItsEndIsWarnedAboutOnceADay looks every hour.
 func TestAuthorityNearItsEndIsWarnedAboutOnceADay(t *testing.T) {
 	log := test.NewGlobal()
 	t.Cleanup(func() { logrus.StandardLogger().ReplaceHooks(logrus.LevelHooks{}) })
 	synctest.Test(t, func(t *testing.T) {
-		top := t.TempDir()
-		a := &access{cfg: config.Server{DataDir: top}, url: "https://127.0.0.1:6443", kubeconfig: config.AdminKubeconfig(top)}
-		if _, err := a.look(); err != nil {
-			t.Fatal(err)
-		}
+		a := lookedAt(t)
 		// A CA that its .crt does not hold stands for every one that needs looking at.
 		other := t.TempDir()
 		if _, err := pki.Ensure(other, pki.Options{}); err != nil {
@@ -173,11 +180,11 @@ func TestAuthorityNearItsEndIsWarnedAboutOnceADay(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(filepath.Join(config.PKIDir(top), "server-ca.crt"), crt, 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(config.PKIDir(a.cfg.DataDir), "server-ca.crt"), crt, 0o600); err != nil {
 			t.Fatal(err)
 		}
 		for range 49 {
-			a.tell(config.PKIDir(top))
+			a.tell(config.PKIDir(a.cfg.DataDir))
 			time.Sleep(time.Hour)
 		}
 		var warnings []string
@@ -197,18 +204,14 @@ func TestCertificateInMemoryThatIsOverAsksForARestart(t *testing.T) {
 	log := test.NewGlobal()
 	t.Cleanup(func() { logrus.StandardLogger().ReplaceHooks(logrus.LevelHooks{}) })
 	synctest.Test(t, func(t *testing.T) {
-		top := t.TempDir()
-		a := &access{cfg: config.Server{DataDir: top}, url: "https://127.0.0.1:6443", kubeconfig: config.AdminKubeconfig(top)}
-		if _, err := a.look(); err != nil {
-			t.Fatal(err)
-		}
+		a := lookedAt(t)
 		const day = 24 * time.Hour
 		for _, step := range []struct {
 			pass time.Duration
 			want int
 		}{{0, 0}, {3*365*day - time.Hour, 0}, {2 * time.Hour, 1}, {time.Hour, 1}, {day, 2}} {
 			time.Sleep(step.pass)
-			a.tell(config.PKIDir(top))
+			a.tell(config.PKIDir(a.cfg.DataDir))
 			var warnings int
 			for _, e := range log.AllEntries() {
 				if strings.Contains(e.Message, "restart reap") {
