@@ -199,7 +199,8 @@ main() {
 }
 
 up() {
-	[ -e "/proc/$machine/root/run/throwaway" ] || return 1
+	top=/proc/$machine/root
+	[ -e "$top/run/throwaway" ] || return 1
 	case $init in
 	openrc) [ "$(in_machine rc-status -r 2>/dev/null)" = default ] || return 1 ;;
 	systemd)
