@@ -38,7 +38,10 @@ func BenchmarkDelete(b *testing.B) {
 		return err
 	})
 	b.ResetTimer()
-	each(func(ctx context.Context, i int) error { return remove(ctx, c, keys[i], revisions[i]) })
+	each(func(ctx context.Context, i int) error {
+		_, err := remove(ctx, c, keys[i], revisions[i])
+		return err
+	})
 	b.StopTimer()
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "deletes/s")
 }

@@ -13,7 +13,7 @@ import (
 )
 
 // newGRPCServer returns the server that kine answers on: as kine would make it, with
-// lists that are true to their revision.
+// consistentRevision in front.
 func newGRPCServer() *grpc.Server {
 	// The values are those of etcd's own server, which kine takes too.
 	return grpc.NewServer(
@@ -22,41 +22,51 @@ func newGRPCServer() *grpc.Server {
 		grpc.MaxConcurrentStreams(math.MaxUint32),
 		grpc.MaxRecvMsgSize(2<<20),
 		grpc.MaxSendMsgSize(math.MaxInt32),
-		grpc.UnaryInterceptor(trueToRevision),
+		grpc.UnaryInterceptor(consistentRevision),
 	)
 }
 
-// trueToRevision makes the revision of a list that of its keys, or an older one. kine
-// v0.16.4 reads the revision of a list that goes on on another page, and of an empty
-// one, after the keys: what is written in between is neither in the list nor, since
-// the API server watches from that revision, in any event. An object that is deleted
-// then stays in every informer.
+// consistentRevision: a read never carries a revision newer than its keys. The API
+// server watches from the revision of a read, so a write that is in neither the keys nor
+// a later revision would be in no informer: a created object would never show up, a
+// deleted one would never go.
 //
-// The first of several pages is read once more, at the revision that the answer gives.
-// An empty list is read once more as it is now, and answered with the revision from
-// before: kine's idea of the latest one can lag behind the table, so that a list at
-// that revision would show what has gone. An event that the list is ahead of does no
-// harm.
-func trueToRevision(ctx context.Context, req any, _ *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
+// kine v0.16.4 reads the keys and the revision in one statement, with two exceptions. It
+// reads the revision after the keys if there are no keys, which is every read of an
+// absent key: a get, a list or a watch by name. And it does so if the list goes on on
+// another page.
+//
+// If there are no keys, they are read once more, and the answer carries the revision of
+// the first read. Every write up to that revision was committed before the second read
+// began, so the keys show it. They may show later writes too: watch events that repeat
+// what a read has shown do no harm. Reading at the first revision would not do, because
+// kine's latest revision can lag behind its table, and the keys of then would include
+// some that have been deleted.
+//
+// The first of several pages is read once more, at the revision that it carries.
+//
+// A read at a revision given by the client is left alone: the API server goes on from
+// the revision that it gave, not from the answer's.
+func consistentRevision(ctx context.Context, req any, _ *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
 	r, ranges := req.(*etcdserverpb.RangeRequest)
-	if !ranges || len(r.RangeEnd) == 0 || r.Revision != 0 || r.CountOnly {
+	if !ranges || r.Revision != 0 || r.CountOnly {
 		return handler(ctx, req)
 	}
-	before := int64(0) // a revision that was read before the list at hand
+	before := int64(0) // a revision that was read before the keys at hand
 	for tries := 1; ; tries++ {
 		resp, err := handler(ctx, r)
-		list, ok := resp.(*etcdserverpb.RangeResponse)
+		read, ok := resp.(*etcdserverpb.RangeResponse)
 		switch {
-		case err != nil || !ok || list.Header == nil || len(list.Kvs) > 0 && !list.More:
+		case err != nil || !ok || read.Header == nil || len(read.Kvs) > 0 && !read.More:
 			return resp, err
-		case len(list.Kvs) == 0 && before == 0:
-			before = list.Header.Revision
+		case len(read.Kvs) == 0 && before == 0:
+			before = read.Header.Revision
 			continue
-		case len(list.Kvs) == 0:
-			list.Header.Revision = before
-			return list, nil
+		case len(read.Kvs) == 0:
+			read.Header.Revision = before
+			return read, nil
 		}
-		revision := list.Header.Revision
+		revision := read.Header.Revision
 		resp, err = handler(ctx, &etcdserverpb.RangeRequest{
 			Key: r.Key, RangeEnd: r.RangeEnd, Limit: r.Limit, Revision: revision,
 			SortOrder: r.SortOrder, SortTarget: r.SortTarget, Serializable: r.Serializable, KeysOnly: r.KeysOnly,

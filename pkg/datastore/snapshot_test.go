@@ -31,15 +31,23 @@ func open(t testing.TB) *clientv3.Client {
 	return c
 }
 
-func create(ctx context.Context, c *clientv3.Client, key string) error {
-	_, err := c.Txn(ctx).If(clientv3.Compare(clientv3.ModRevision(key), "=", 0)).Then(clientv3.OpPut(key, "v")).Commit()
-	return err
+// create returns the revision that the key is created at.
+func create(ctx context.Context, c *clientv3.Client, key string) (int64, error) {
+	answer, err := c.Txn(ctx).If(clientv3.Compare(clientv3.ModRevision(key), "=", 0)).Then(clientv3.OpPut(key, "v")).Commit()
+	if err != nil {
+		return 0, err
+	}
+	return answer.Header.Revision, nil
 }
 
-func remove(ctx context.Context, c *clientv3.Client, key string, revision int64) error {
-	_, err := c.Txn(ctx).If(clientv3.Compare(clientv3.ModRevision(key), "=", revision)).
+// remove returns the revision that the key is deleted at.
+func remove(ctx context.Context, c *clientv3.Client, key string, revision int64) (int64, error) {
+	answer, err := c.Txn(ctx).If(clientv3.Compare(clientv3.ModRevision(key), "=", revision)).
 		Then(clientv3.OpDelete(key)).Else(clientv3.OpGet(key)).Commit()
-	return err
+	if err != nil {
+		return 0, err
+	}
+	return answer.Header.Revision, nil
 }
 
 // TestListIsTrueToItsRevision lists while others write, as the API server does: what a list does not show
@@ -52,7 +60,7 @@ func TestListIsTrueToItsRevision(t *testing.T) {
 		var keys []string
 		for i := range n {
 			keys = append(keys, fmt.Sprintf("%s%03d", prefix, i))
-			if err := create(t.Context(), c, keys[i]); err != nil {
+			if _, err := create(t.Context(), c, keys[i]); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -63,7 +71,7 @@ func TestListIsTrueToItsRevision(t *testing.T) {
 		var writing sync.WaitGroup
 		writing.Go(func() {
 			for _, kv := range all.Kvs {
-				if err := remove(t.Context(), c, string(kv.Key), kv.ModRevision); err != nil {
+				if _, err := remove(t.Context(), c, string(kv.Key), kv.ModRevision); err != nil {
 					t.Error(err)
 					return
 				}
@@ -96,7 +104,7 @@ func TestListOfNothingIsTrueToItsRevision(t *testing.T) {
 		prefix := fmt.Sprintf("/registry/first-%d/", round)
 		var writing sync.WaitGroup
 		writing.Go(func() {
-			if err := create(t.Context(), c, prefix+"key"); err != nil {
+			if _, err := create(t.Context(), c, prefix+"key"); err != nil {
 				t.Error(err)
 			}
 		})
@@ -127,7 +135,7 @@ func TestListShowsNothingThatHasGone(t *testing.T) {
 		for i := range 8 {
 			writing.Go(func() {
 				key := fmt.Sprintf("%s%d", prefix, i)
-				if err := create(t.Context(), c, key); err != nil {
+				if _, err := create(t.Context(), c, key); err != nil {
 					t.Error(err)
 					return
 				}
@@ -136,7 +144,7 @@ func TestListShowsNothingThatHasGone(t *testing.T) {
 					t.Errorf("%s: %d keys, %v", key, len(now.Kvs), err)
 					return
 				}
-				if err := remove(t.Context(), c, key, now.Kvs[0].ModRevision); err != nil {
+				if _, err := remove(t.Context(), c, key, now.Kvs[0].ModRevision); err != nil {
 					t.Error(err)
 				}
 			})

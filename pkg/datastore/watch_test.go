@@ -20,7 +20,7 @@ func TestWatchFromAListMissesNothing(t *testing.T) {
 		var writing sync.WaitGroup
 		for i := range n {
 			writing.Go(func() {
-				if err := create(t.Context(), c, fmt.Sprintf("%s%d", prefix, i)); err != nil {
+				if _, err := create(t.Context(), c, fmt.Sprintf("%s%d", prefix, i)); err != nil {
 					t.Error(err)
 				}
 			})
