@@ -8,18 +8,25 @@ import (
 	"time"
 
 	"github.com/sirupsen/logrus"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 
 	"github.com/reap-dev/reap/pkg/apiserver"
 	"github.com/reap-dev/reap/pkg/config"
 	"github.com/reap-dev/reap/pkg/controllers"
+	"github.com/reap-dev/reap/pkg/elect"
 	"github.com/reap-dev/reap/pkg/gc"
 	"github.com/reap-dev/reap/pkg/gc/report"
 )
 
 // controllersTimeout bounds how long a start waits for the controllers' first lists.
 const controllersTimeout = time.Minute
+
+// leaseName is that of Kubernetes' controller manager, whose place the leader takes:
+// the bootstrap policy lets its user hold this lease and no other, and the two can
+// never run against one datastore at once.
+const leaseName = "kube-controller-manager"
 
 // workload is what this server does as a client of its own API server: the
 // controllers and the collector. Of several servers on one datastore only the
@@ -50,7 +57,10 @@ func (w *workload) run(ctx context.Context) error {
 	if w.collects() {
 		w.reports.Absent("this server waits to lead; another one collects")
 	}
-	return elect(ctx, w.api.ControllerManagerConfig(), w.lead)
+	return elect.Run(ctx, elect.Options{
+		Config: w.api.ControllerManagerConfig(), Namespace: metav1.NamespaceSystem, Name: leaseName,
+		Log: logrus.WithField("component", "election"),
+	}, w.lead)
 }
 
 func (w *workload) collects() bool { return !w.cfg.Disabled("gc") }
