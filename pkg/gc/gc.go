@@ -181,8 +181,8 @@ func (c *Collector) Undiscovered() []string { return c.observer.Undiscovered() }
 // workers run. After ErrStoreWentBack nothing that the collector knew holds: make a
 // new one and run that.
 func (c *Collector) Run(ctx context.Context, started func()) error {
-	current.Store(c)
-	defer current.CompareAndSwap(c, nil)
+	Running.enter(c)
+	defer Running.leave(c)
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	calls, abandon := context.WithCancel(context.WithoutCancel(ctx))
