@@ -7,7 +7,6 @@ import (
 
 	"github.com/sirupsen/logrus"
 	"k8s.io/apimachinery/pkg/util/wait"
-	"k8s.io/utils/clock"
 )
 
 // restarts are the delays between one collector and the next: a store, or a server that
@@ -15,7 +14,7 @@ import (
 // each time.
 var restarts = wait.Backoff{Duration: time.Second, Factor: 2, Cap: time.Minute, Steps: 10}
 
-// runsWell is how much time has to be between two restarts for the delays to begin anew.
+// runsWell is how long a collector has to run for the delays to begin anew.
 const runsWell = 10 * time.Minute
 
 // Run runs a collector until ctx ends or it fails, and another one, after a delay that
@@ -33,17 +32,23 @@ func Run(ctx context.Context, o Options, started func()) error {
 }
 
 func restarted(ctx context.Context, log *logrus.Entry, run func(context.Context) error) error {
-	err := restarts.DelayWithReset(clock.RealClock{}, runsWell).Until(ctx, true, true, func(ctx context.Context) (bool, error) {
+	delay := restarts
+	for {
+		began := time.Now()
 		err := run(ctx)
 		if !errors.Is(err, ErrStoreWentBack) {
-			return true, err
+			return err
 		}
-		log.WithError(err).Error("the collector will begin again with what is there then")
+		if time.Since(began) >= runsWell {
+			delay = restarts
+		}
+		in := delay.Step()
+		log.WithError(err).WithField("in", in.String()).Error("the collector begins again with what is there then")
 		Running.Absent("the store went back to an earlier state; the collector is about to begin again")
-		return false, nil
-	})
-	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
-		return nil
+		select {
+		case <-time.After(in):
+		case <-ctx.Done():
+			return nil
+		}
 	}
-	return err
 }
