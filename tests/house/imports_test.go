@@ -34,7 +34,7 @@ var may = map[string][]string{
 	// The collector's wing knows nothing of the control plane's: server joins them
 	// with a *rest.Config.
 	"pkg/gc":         {"pkg/bound", "pkg/gc/act", "pkg/gc/decide", "pkg/gc/graph", "pkg/gc/observe", "pkg/gc/pause", "pkg/gc/report"},
-	"pkg/gc/observe": {"pkg/gc/graph"},
+	"pkg/gc/observe": {"pkg/bound", "pkg/gc/graph"},
 	"pkg/gc/act":     {"pkg/gc/graph"},
 	"pkg/gc/decide":  {"pkg/gc/graph"},
 	"pkg/gc/graph":   {},
