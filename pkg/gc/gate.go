@@ -33,8 +33,8 @@ func newGate(now func() time.Time, log *logrus.Entry) *gate {
 }
 
 // follow keeps the gate in step with the API server until ctx ends.
-func (g *gate) follow(ctx context.Context, client typedcorev1.ConfigMapsGetter) error {
-	return pause.Watch(ctx, client, g.set, g.failed)
+func (g *gate) follow(ctx context.Context, client typedcorev1.ConfigMapsGetter) {
+	pause.Watch(ctx, client, g.set, g.failed)
 }
 
 // set is told what the API server says.

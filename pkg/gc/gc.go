@@ -22,9 +22,7 @@ import (
 	"github.com/sirupsen/logrus"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
-	"k8s.io/client-go/dynamic"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
-	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 
 	"github.com/reap-dev/reap/pkg/gc/act"
@@ -107,14 +105,6 @@ type Collector struct {
 
 // New prepares a collector; Run runs it.
 func New(o Options) (*Collector, error) {
-	client, err := metadata.NewForConfig(metadata.ConfigFor(o.Config))
-	if err != nil {
-		return nil, fmt.Errorf("preparing the collector: %w", err)
-	}
-	objects, err := dynamic.NewForConfig(o.Config)
-	if err != nil {
-		return nil, fmt.Errorf("preparing the collector: %w", err)
-	}
 	registerMetrics()
 	c := &Collector{
 		graph:          graph.New(),
@@ -131,7 +121,10 @@ func New(o Options) (*Collector, error) {
 	c.queue = newQueue(deleteQueue, c.graph.Namespace, clock)
 	c.orphans = newQueue(orphanQueue, c.graph.Namespace, clock)
 	c.gate = newGate(clock, o.Log)
-	c.actor = act.New(client, objects, c.gate.allow, countCall)
+	var err error
+	if c.actor, err = newActor(o.Config, c.gate.allow); err != nil {
+		return nil, fmt.Errorf("preparing the collector: %w", err)
+	}
 	c.observer, err = observe.New(observe.Options{
 		Config: o.Config, Graph: c.graph, Consider: c.consider, Ignore: o.Ignore,
 		SweepEvery: o.Resync, SyncError: countSyncError, Began: c.collected.begin, Ended: c.collected.end, Log: o.Log,
@@ -181,8 +174,8 @@ func (c *Collector) Undiscovered() []string { return c.observer.Undiscovered() }
 // workers run. After ErrStoreWentBack nothing that the collector knew holds: make a
 // new one and run that.
 func (c *Collector) Run(ctx context.Context, started func()) error {
-	current.Store(c)
-	defer current.CompareAndSwap(c, nil)
+	Running.enter(c)
+	defer Running.leave(c)
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	calls, abandon := context.WithCancel(context.WithoutCancel(ctx))
@@ -201,11 +194,7 @@ func (c *Collector) Run(ctx context.Context, started func()) error {
 	var observing, working sync.WaitGroup
 	defer observing.Wait()
 	observing.Go(func() { cancel(c.observer.Run(ctx, cancel)) })
-	observing.Go(func() {
-		if err := c.gate.follow(ctx, maps); err != nil {
-			cancel(err)
-		}
-	})
+	observing.Go(func() { c.gate.follow(ctx, maps) })
 	if c.waitForFirstLists(ctx) {
 		c.deadlines.synced(c.now())
 		s := c.graph.Stats()

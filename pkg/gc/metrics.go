@@ -3,7 +3,6 @@ package gc
 import (
 	"errors"
 	"sync"
-	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/component-base/metrics"
@@ -44,9 +43,6 @@ var (
 	// syncErrors is set by registerMetrics.
 	syncErrors increaser
 
-	// current is the collector that runs; nil when none does.
-	current atomic.Pointer[Collector]
-
 	registerOnce sync.Once
 )
 
@@ -67,7 +63,7 @@ func queueAge(name string, of func(*Collector) *queue) metrics.GaugeFunc {
 
 func gaugeOf(o *metrics.GaugeOpts, read func(*Collector) float64) metrics.GaugeFunc {
 	return metrics.NewGaugeFunc(o, func() float64 {
-		if c := current.Load(); c != nil {
+		if c, _ := Running.Collector(); c != nil {
 			return read(c)
 		}
 		return 0

@@ -43,7 +43,7 @@ func (*monitorMetrics) DescribeWithStability(ch chan<- *metrics.Desc) {
 
 func (*monitorMetrics) CollectWithStability(ch chan<- metrics.Metric) {
 	byState := map[observe.State]int{}
-	if c := current.Load(); c != nil {
+	if c, _ := Running.Collector(); c != nil {
 		for _, m := range c.observer.States() {
 			byState[m.State]++
 			c.collectMonitor(ch, m)

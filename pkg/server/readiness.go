@@ -3,28 +3,21 @@ package server
 import (
 	"fmt"
 	"strings"
-	"sync/atomic"
 
 	"github.com/reap-dev/reap/pkg/apiserver"
 	"github.com/reap-dev/reap/pkg/gc"
 )
 
-// readiness tells /readyz about the collector: what it cannot see is worth a look
-// and no reason to take the API away from everybody.
-type readiness struct {
-	disabled  bool
-	collector atomic.Pointer[gc.Collector]
+// readiness tells /readyz about the collector: that it cannot see something is worth a
+// look and no reason to take the API away from everybody.
+func readiness(collectors *gc.Registry) apiserver.Note {
+	return apiserver.Note{Name: "reap-gc", Text: func(known bool) string { return collectorNote(collectors, known) }}
 }
 
-func (r *readiness) note() apiserver.Note { return apiserver.Note{Name: "reap-gc", Text: r.text} }
-
-func (r *readiness) text(known bool) string {
-	c := r.collector.Load()
-	switch {
-	case r.disabled:
-		return "no collector runs: --disable=gc"
-	case c == nil:
-		return "no collector runs in this server now"
+func collectorNote(collectors *gc.Registry, known bool) string {
+	c, absent := collectors.Collector()
+	if c == nil {
+		return absent
 	}
 	var parts []string
 	if list := summary(c.Unlistable(), known); list != "" {

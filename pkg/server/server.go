@@ -18,6 +18,7 @@ import (
 	"github.com/reap-dev/reap/pkg/apiserver"
 	"github.com/reap-dev/reap/pkg/config"
 	"github.com/reap-dev/reap/pkg/datastore"
+	"github.com/reap-dev/reap/pkg/gc"
 	"github.com/reap-dev/reap/pkg/gc/report"
 	"github.com/reap-dev/reap/pkg/pki"
 )
@@ -51,7 +52,7 @@ func Run(ctx context.Context, cfg config.Server) error {
 	if err := apiserver.CheckArgs(cfg.KubeAPIServerArgs); err != nil {
 		return config.Wrong{Err: err}
 	}
-	s := &server{cfg: cfg, began: time.Now(), notify: takeNotifySocket(), readiness: &readiness{disabled: cfg.Disabled("gc")}}
+	s := &server{cfg: cfg, began: time.Now(), notify: takeNotifySocket()}
 	err := s.run(ctx)
 	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
 		return nil // asked to end before it was ready
@@ -61,12 +62,9 @@ func Run(ctx context.Context, cfg config.Server) error {
 
 // server is one run of the control plane.
 type server struct {
-	cfg       config.Server
-	began     time.Time
-	notify    notifier
-	readiness *readiness
-	// reports answers for the collector, whichever runs.
-	reports report.Handler
+	cfg    config.Server
+	began  time.Time
+	notify notifier
 }
 
 func (s *server) run(ctx context.Context) (err error) {
@@ -114,8 +112,8 @@ func (s *server) run(ctx context.Context) (err error) {
 		Shared:                s.cfg.SharedDatastore(),
 		StoreCompacts:         store.Compacts,
 		ServiceClusterIPRange: serviceRange,
-		Handlers:              s.handlers(),
-		Notes:                 []apiserver.Note{s.readiness.note()},
+		Handlers:              handlers(),
+		Notes:                 []apiserver.Note{readiness(gc.Running)},
 		Args:                  s.cfg.KubeAPIServerArgs,
 	})
 	if err != nil {
@@ -133,10 +131,11 @@ func (s *server) run(ctx context.Context) (err error) {
 }
 
 // handlers are what is served beside the API.
-func (s *server) handlers() map[string]http.Handler {
-	all := map[string]http.Handler{report.Root: &s.reports}
+func handlers() map[string]http.Handler {
+	reports := &report.Handler{Running: gc.Running.Reported}
+	all := map[string]http.Handler{report.Root: reports}
 	for _, path := range report.GraphPaths {
-		all[path] = &s.reports
+		all[path] = reports
 	}
 	return all
 }
@@ -159,7 +158,7 @@ func (s *server) serve(ctx context.Context, dir *dataDir, api *apiserver.Server,
 	})
 	running := make(chan struct{})
 	parts.Go(func() {
-		w := &workload{cfg: s.cfg, api: api, rootCA: access.rootCA, running: running, readiness: s.readiness, reports: &s.reports}
+		w := &workload{cfg: s.cfg, api: api, rootCA: access.rootCA, running: running}
 		if err := w.run(ctx); err != nil {
 			fail(err)
 		}

@@ -2,24 +2,29 @@ package server
 
 import (
 	"context"
-	"errors"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/sirupsen/logrus"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 
 	"github.com/reap-dev/reap/pkg/apiserver"
 	"github.com/reap-dev/reap/pkg/config"
 	"github.com/reap-dev/reap/pkg/controllers"
+	"github.com/reap-dev/reap/pkg/elect"
 	"github.com/reap-dev/reap/pkg/gc"
-	"github.com/reap-dev/reap/pkg/gc/report"
 )
 
 // controllersTimeout bounds how long a start waits for the controllers' first lists.
 const controllersTimeout = time.Minute
+
+// leaseName is that of Kubernetes' controller manager, whose place the leader takes:
+// the bootstrap policy lets its user hold this lease and no other, and the two can
+// never run against one datastore at once.
+const leaseName = "kube-controller-manager"
 
 // workload is what this server does as a client of its own API server: the
 // controllers and the collector. Of several servers on one datastore only the
@@ -29,28 +34,36 @@ type workload struct {
 	api    *apiserver.Server
 	rootCA []byte
 	// running is closed once controllers and collector run, or this server waits to lead.
-	running   chan struct{}
-	once      sync.Once
-	readiness *readiness
-	reports   *report.Handler
+	running chan struct{}
+	once    sync.Once
 }
 
 // run works until ctx ends, and returns when all goroutines have ended. An error
 // means that a part could not go on.
 func (w *workload) run(ctx context.Context) error {
-	w.reports.Absent("the collector is about to start")
 	if !w.collects() {
-		w.reports.Absent("no collector runs in this server (--disable=gc)")
+		gc.Running.Absent("no collector runs in this server (--disable=gc)")
 		logrus.Warn("no collector runs (--disable=gc): what loses its owner stays, and foreground and orphan deletions wait for a collector")
 	}
 	if !w.cfg.SharedDatastore() {
 		return w.lead(ctx, func(c *rest.Config) *rest.Config { return c })
 	}
 	w.isRunning()
+	w.waitsToLead()
+	return elect.Run(ctx, elect.Options{
+		Config: w.api.ControllerManagerConfig(), Namespace: metav1.NamespaceSystem, Name: leaseName,
+		Log: logrus.WithField("component", "election"),
+	}, func(ctx context.Context, fence func(*rest.Config) *rest.Config) error {
+		defer w.waitsToLead()
+		return w.lead(ctx, fence)
+	})
+}
+
+// waitsToLead tells those who ask for the collector where it is.
+func (w *workload) waitsToLead() {
 	if w.collects() {
-		w.reports.Absent("this server waits to lead; another one collects")
+		gc.Running.Absent("this server waits to lead; another one collects")
 	}
-	return elect(ctx, w.api.ControllerManagerConfig(), w.lead)
 }
 
 func (w *workload) collects() bool { return !w.cfg.Disabled("gc") }
@@ -96,8 +109,9 @@ func (w *workload) lead(ctx context.Context, fence func(*rest.Config) *rest.Conf
 		}, controllersRun)
 	})
 	if w.collects() {
+		gc.Running.Absent("the collector is about to start")
 		part("the collector", func(ctx context.Context) error {
-			return w.collect(ctx, gc.Options{
+			return gc.Run(ctx, gc.Options{
 				Config:           fence(w.api.ServiceAccountConfig("generic-garbage-collector")),
 				Workers:          w.cfg.GC.Workers,
 				Ignore:           ignored(w.cfg.GC.Ignore),
@@ -114,26 +128,6 @@ func (w *workload) lead(ctx context.Context, fence func(*rest.Config) *rest.Conf
 	}
 	parts.Wait()
 	return first
-}
-
-// collect runs the collector, and another one when the store has gone back: what
-// the first had proved may not hold any more.
-func (w *workload) collect(ctx context.Context, o gc.Options, running func()) error {
-	for {
-		c, err := gc.New(o)
-		if err != nil {
-			return err
-		}
-		w.readiness.collector.Store(c)
-		w.reports.Ask(c)
-		err = c.Run(ctx, running)
-		w.reports.Absent("the collector has ended")
-		w.readiness.collector.Store(nil)
-		if !errors.Is(err, gc.ErrStoreWentBack) {
-			return err
-		}
-		o.Log.WithError(err).Error("the collector begins again with what is there now")
-	}
 }
 
 func ignored(names []string) []schema.GroupResource {

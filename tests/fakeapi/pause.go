@@ -3,10 +3,10 @@ package fakeapi
 import (
 	"encoding/json"
 	"net/http"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
 )
 
 // SetPaused pauses the collector, or lets it go on.
@@ -17,40 +17,66 @@ func (s *Server) SetPaused(paused bool) {
 	s.happened()
 }
 
+// HidePause makes lists find no ConfigMap that pauses the collector, and watches show its
+// end, though it is there and reads find it.
+func (s *Server) HidePause(hidden bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.pauseHidden = hidden
+	s.happened()
+}
+
 // pause answers what asks for the ConfigMap that pauses the collector; false if the
 // request is another. It is no recorded call, and no fault meets it.
 func (s *Server) pause(w http.ResponseWriter, r *http.Request) bool {
-	if !strings.HasSuffix(r.URL.Path, "/namespaces/kube-system/configmaps") || r.URL.Query().Get("fieldSelector") != "metadata.name=reap-gc" {
+	const all = "/api/v1/namespaces/kube-system/configmaps"
+	switch q := r.URL.Query(); {
+	case r.URL.Path == all+"/reap-gc" && r.Method == http.MethodGet:
+		m, _, _ := s.pauseState()
+		answer(w, http.StatusOK, m)
+	case r.URL.Path != all || q.Get("fieldSelector") != "metadata.name=reap-gc":
 		return false
+	case q.Get("watch") != "":
+		s.watchPause(w, r)
+	default:
+		m, hidden, _ := s.pauseState()
+		l := corev1.ConfigMapList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMapList"}, ListMeta: metav1.ListMeta{ResourceVersion: "1"}}
+		if !hidden {
+			l.Items = append(l.Items, m)
+		}
+		answer(w, http.StatusOK, l)
 	}
+	return true
+}
+
+func (s *Server) watchPause(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
-	s.mu.Lock()
-	m, changed := s.pauseMap(), s.changed
-	s.mu.Unlock()
-	if r.URL.Query().Get("watch") == "" {
-		answer(w, http.StatusOK, corev1.ConfigMapList{
-			TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMapList"}, ListMeta: metav1.ListMeta{ResourceVersion: "1"},
-			Items: []corev1.ConfigMap{m},
-		})
-		return true
-	}
 	encoder := json.NewEncoder(w)
-	for {
-		if encoder.Encode(map[string]any{"type": "MODIFIED", "object": m}) != nil {
-			return true
+	for shown := ""; ; {
+		m, hidden, changed := s.pauseState()
+		kind := watch.Modified
+		if hidden {
+			kind = watch.Deleted
 		}
-		w.(http.Flusher).Flush()
-		for was := m.Data["paused"]; m.Data["paused"] == was; {
-			select {
-			case <-changed:
-			case <-r.Context().Done():
-				return true
+		if is := string(kind) + m.Data["paused"]; is != shown {
+			shown = is
+			if encoder.Encode(map[string]any{"type": kind, "object": m}) != nil {
+				return
 			}
-			s.mu.Lock()
-			m, changed = s.pauseMap(), s.changed
-			s.mu.Unlock()
+			w.(http.Flusher).Flush()
+		}
+		select {
+		case <-changed:
+		case <-r.Context().Done():
+			return
 		}
 	}
+}
+
+func (s *Server) pauseState() (m corev1.ConfigMap, hidden bool, changed <-chan struct{}) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.pauseMap(), s.pauseHidden, s.changed
 }
 
 // pauseMap is the ConfigMap. s.mu is held.

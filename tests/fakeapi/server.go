@@ -80,7 +80,9 @@ type Server struct {
 	warnings  []corev1.Event
 	fault     Fault
 	paused    bool
-	changed   chan struct{} // closed and replaced when anything has happened
+	// pauseHidden is true while lists and watches do not show the pause's ConfigMap.
+	pauseHidden bool
+	changed     chan struct{} // closed and replaced when anything has happened
 }
 
 // New returns a server that serves a few kinds and holds no object.

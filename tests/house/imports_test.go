@@ -21,16 +21,20 @@ const module = "github.com/reap-dev/reap/"
 var may = map[string][]string{
 	"pkg/cli":         {"pkg/config", "pkg/gc/pause", "pkg/gc/report", "pkg/pki", "pkg/server"},
 	"pkg/config":      {},
-	"pkg/server":      {"pkg/apiserver", "pkg/config", "pkg/controllers", "pkg/datastore", "pkg/gc", "pkg/gc/report", "pkg/pki"},
+	"pkg/server":      {"pkg/apiserver", "pkg/config", "pkg/controllers", "pkg/datastore", "pkg/elect", "pkg/gc", "pkg/gc/report", "pkg/pki"},
 	"pkg/pki":         {},
 	"pkg/datastore":   {},
 	"pkg/apiserver":   {"pkg/pki"},
 	"pkg/controllers": {},
 
+	// These need client-go alone: either wing's clients may be held by them.
+	"pkg/bound": {},
+	"pkg/elect": {"pkg/bound"},
+
 	// The collector's wing knows nothing of the control plane's: server joins them
 	// with a *rest.Config.
-	"pkg/gc":         {"pkg/gc/act", "pkg/gc/decide", "pkg/gc/graph", "pkg/gc/observe", "pkg/gc/pause", "pkg/gc/report"},
-	"pkg/gc/observe": {"pkg/gc/graph"},
+	"pkg/gc":         {"pkg/bound", "pkg/gc/act", "pkg/gc/decide", "pkg/gc/graph", "pkg/gc/observe", "pkg/gc/pause", "pkg/gc/report"},
+	"pkg/gc/observe": {"pkg/bound", "pkg/gc/graph"},
 	"pkg/gc/act":     {"pkg/gc/graph"},
 	"pkg/gc/decide":  {"pkg/gc/graph"},
 	"pkg/gc/graph":   {},
@@ -41,6 +45,13 @@ var may = map[string][]string{
 // only lists what some package alone may import from outside the module, with all below it.
 var only = map[string]string{
 	"k8s.io/kubectl": "pkg/cli", // a client, and megabytes; the server is not built on it
+}
+
+// clients are packages for any client of an API server, one without a control plane among them. From
+// outside the module and the standard library they may import these, with all below them, and nothing else.
+var clients = map[string][]string{
+	"pkg/bound": {"k8s.io/client-go"},
+	"pkg/elect": {"github.com/sirupsen/logrus", "k8s.io/apimachinery", "k8s.io/client-go"},
 }
 
 // pure are the packages that plan, why and the workers share: no client, clock,
@@ -109,6 +120,24 @@ func TestOutsidePackagesStayWhereTheyBelong(t *testing.T) {
 				if (name == outside || strings.HasPrefix(name, outside+"/")) && pkg != home {
 					t.Errorf("%s must not import %s: that is for %s", pkg, name, home)
 				}
+			}
+		}
+	}
+}
+
+func TestClientsNeedNoServer(t *testing.T) {
+	found := imports(t)
+	for pkg, allowed := range clients {
+		if len(found[pkg]) == 0 {
+			t.Errorf("there is no package %s", pkg)
+		}
+		for _, name := range found[pkg] {
+			first, _, _ := strings.Cut(name, "/")
+			if !strings.Contains(first, ".") || strings.HasPrefix(name, module) {
+				continue // the standard library, or TestPackagesKnowOnlyWhatTheyMay
+			}
+			if !slices.ContainsFunc(allowed, func(a string) bool { return name == a || strings.HasPrefix(name, a+"/") }) {
+				t.Errorf("%s must need client-go alone and imports %s", pkg, name)
 			}
 		}
 	}

@@ -21,7 +21,7 @@ func TestDisabledCollectorLeavesAllUntilItRunsAgain(t *testing.T) {
 	if !bytes.Contains(s.logFrom(0), []byte("no collector runs")) {
 		t.Error("the log does not say that no collector runs")
 	}
-	s.mustBeReady(t, "[+]reap-gc (no collector runs: --disable=gc) ok\n")
+	s.mustBeReady(t, "[+]reap-gc (no collector runs in this server (--disable=gc)) ok\n")
 	ns, elsewhere := s.namespace(t, "disabled"), s.namespace(t, "elsewhere")
 	o := s.create(t, configMaps, ns, "owner")
 	s.createMany(t, n, configMaps, ns, "dependent", owner(o))

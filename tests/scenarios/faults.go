@@ -20,6 +20,7 @@ import (
 //	empty list RESOURCE      lists of it find nothing
 //	undiscoverable GROUP     discovery of the group's versions fails
 //	changing RESOURCE        every delete meets an object that somebody has just changed
+//	hidden pause             lists do not find the pause's ConfigMap, and its watch shows its end
 //	lost events RESOURCE     no watch ever shows what becomes of its objects meanwhile
 //
 // Before the first delete of an object that is among quicker, it is updated.
@@ -29,6 +30,7 @@ func begin(r *rig.Rig, names []string, quicker []parsed) error {
 	}
 	r.Undiscoverable(false)
 	r.LoseEvents(nil)
+	r.HidePause(false)
 	var faults []fakeapi.Fault
 	for _, name := range names {
 		kind, what := name, ""
@@ -56,6 +58,9 @@ func begin(r *rig.Rig, names []string, quicker []parsed) error {
 			r.Undiscoverable(true)
 		case "lost events":
 			r.LoseEvents(func(res *fakeapi.Resource, _ *metav1.ObjectMeta) bool { return res.Name == what })
+			continue
+		case "hidden":
+			r.HidePause(true)
 			continue
 		case "changing":
 			faults = append(faults, onDelete(func(c fakeapi.Call) {

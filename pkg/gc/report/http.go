@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"sync"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -22,7 +21,7 @@ var GraphPaths = []string{
 	"/debug/controllers/garbagecollector/graph",
 }
 
-// Collector is whom a Handler asks.
+// Collector is what a Handler asks.
 type Collector interface {
 	Status() Status
 	// Why explains an object; an error says why there is nothing to say about it.
@@ -37,25 +36,12 @@ type Collector interface {
 //	GET /debug/controllers/garbage-collector-controller/graph?uid=…&uid=…
 //
 // The last is the graph in DOT: what is connected with the UIDs, or all of it.
-// Whoever serves it checks who may ask. It may be used concurrently.
+// It does not check who asks: that is for the server that it is part of. It may be used
+// concurrently.
 type Handler struct {
-	mu     sync.Mutex
-	asked  Collector
-	absent string // why there is none
-}
-
-// Ask makes c the collector that is asked.
-func (h *Handler) Ask(c Collector) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.asked, h.absent = c, ""
-}
-
-// Absent says that no collector runs, and why.
-func (h *Handler) Absent(why string) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.asked, h.absent = nil, why
+	// Running returns the collector that runs, or nil and why none does. It is called at
+	// each request, concurrently.
+	Running func() (c Collector, absent string)
 }
 
 // Problem is the answer when there is nothing to report.
@@ -70,9 +56,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		answer(w, http.StatusMethodNotAllowed, Problem{"reports can only be read"})
 		return
 	}
-	h.mu.Lock()
-	c, absent := h.asked, h.absent
-	h.mu.Unlock()
+	c, absent := h.Running()
 	switch r.URL.Path {
 	case Root + "status":
 		if c == nil {

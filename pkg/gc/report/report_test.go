@@ -142,8 +142,12 @@ func (fake) Why(k graph.Key) (Why, error) {
 	return Why{Reason: "owner-solid"}, nil
 }
 
+func absent() (Collector, string) { return nil, "it sleeps" }
+
+func present() (Collector, string) { return fake{}, "" }
+
 func TestHandler(t *testing.T) {
-	h := &Handler{}
+	h := &Handler{Running: absent}
 	get := func(method, path string) (int, string) {
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, httptest.NewRequest(method, path, nil))
@@ -159,9 +163,9 @@ func TestHandler(t *testing.T) {
 		code   int
 		says   string
 	}{
-		{func() { h.Absent("it sleeps") }, "GET", "/reap/v1/status", 200, "it sleeps"},
+		{nil, "GET", "/reap/v1/status", 200, "it sleeps"},
 		{nil, "GET", "/reap/v1/why?resource=x&uid=u", 503, "it sleeps"},
-		{func() { h.Ask(fake{}) }, "GET", "/reap/v1/status", 200, `"workers": 7`},
+		{func() { h.Running = present }, "GET", "/reap/v1/status", 200, `"workers": 7`},
 		{nil, "GET", "/reap/v1/why?group=apps&resource=deployments&uid=u", 200, "owner-solid"},
 		{nil, "GET", "/reap/v1/why?resource=deployments&uid=u", 404, "not seen"},
 		{nil, "GET", "/reap/v1/why?resource=deployments", 400, "uid"},
@@ -219,13 +223,13 @@ func TestDOT(t *testing.T) {
 func TestGraphIsServed(t *testing.T) {
 	h := &Handler{}
 	for _, path := range GraphPaths {
-		h.Absent("it sleeps")
+		h.Running = absent
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, httptest.NewRequest("GET", path, nil))
 		if w.Code != 503 {
 			t.Errorf("%s without a collector: %d", path, w.Code)
 		}
-		h.Ask(fake{})
+		h.Running = present
 		w = httptest.NewRecorder()
 		h.ServeHTTP(w, httptest.NewRequest("GET", path+"?uid=alive&uid=orphaning", nil))
 		if w.Code != 200 || w.Header().Get("Content-Type") != "text/vnd.graphviz" || !strings.Contains(w.Body.String(), `"many" -> "alive"`) {

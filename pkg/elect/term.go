@@ -1,0 +1,70 @@
+package elect
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"time"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
+
+	"github.com/reap-dev/reap/pkg/bound"
+)
+
+// term is the lock of one term. It remembers when the lease was last renewed.
+type term struct {
+	resourcelock.Interface
+	began   atomic.Bool               // the lease has been held
+	renewed atomic.Pointer[time.Time] // when the last renewal was sent; nil while the lease is not held
+}
+
+func (t *term) Create(ctx context.Context, r resourcelock.LeaderElectionRecord) error {
+	return t.hold(ctx, r, t.Interface.Create)
+}
+
+// Update renews the lease, or gives it back if the record names no holder.
+func (t *term) Update(ctx context.Context, r resourcelock.LeaderElectionRecord) error {
+	if r.HolderIdentity == "" {
+		// Before it is sent: once the server has it, another may lead.
+		t.renewed.Store(nil)
+		return t.Interface.Update(ctx, r)
+	}
+	return t.hold(ctx, r, t.Interface.Update)
+}
+
+func (t *term) hold(ctx context.Context, r resourcelock.LeaderElectionRecord, write func(context.Context, resourcelock.LeaderElectionRecord) error) error {
+	sent := time.Now()
+	err := write(ctx, r)
+	if err == nil {
+		t.began.Store(true)
+		t.renewed.Store(&sent)
+	}
+	return err
+}
+
+// remaining is how long nobody else can lead. It counts from when the renewal
+// was sent, so that it is never longer than others think.
+func (t *term) remaining() time.Duration {
+	renewed := t.renewed.Load()
+	if renewed == nil {
+		return 0
+	}
+	return leaseDuration - time.Since(*renewed)
+}
+
+// errLeaseOver is the error of a write that would outlast the lease.
+var errLeaseOver = errors.New("the lease is over: another process may lead")
+
+// fence makes every write through the configuration end with the lease at the
+// latest, and refuses it when the lease is over.
+func (t *term) fence(c *rest.Config) *rest.Config {
+	return bound.Writes(c, func(ctx context.Context) (context.Context, context.CancelFunc, error) {
+		left := t.remaining()
+		if left <= 0 {
+			return nil, nil, errLeaseOver
+		}
+		ctx, cancel := context.WithTimeoutCause(ctx, left, errLeaseOver)
+		return ctx, cancel, nil
+	})
+}

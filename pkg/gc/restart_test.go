@@ -1,0 +1,60 @@
+package gc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func TestCollectorBeginsAgainEverLater(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := time.Now()
+		var delays []time.Duration
+		err := restarted(ctx, quiet(), func(context.Context) error {
+			delays = append(delays, time.Since(ended))
+			if _, absent := Running.Collector(); len(delays) == 2 && !strings.Contains(absent, "begin again") {
+				t.Errorf("between two collectors, %q", absent)
+			}
+			switch n := len(delays); {
+			case n < 10:
+				time.Sleep(runsWell / 2) // altogether more than runsWell
+			case n == 10:
+				time.Sleep(runsWell)
+			case n == 12:
+				cancel() // the next is waited for
+			}
+			ended = time.Now()
+			return fmt.Errorf("observing: %w", ErrStoreWentBack)
+		})
+		if err != nil {
+			t.Errorf("asked to end, it ended with %v", err)
+		}
+		s := time.Second
+		if want := []time.Duration{0, s, 2 * s, 4 * s, 8 * s, 16 * s, 32 * s, 60 * s, 60 * s, 60 * s, s, 2 * s}; !slices.Equal(delays, want) {
+			t.Errorf("delays of %v, want %v", delays, want)
+		}
+		if took := time.Since(ended); took != 0 {
+			t.Errorf("it ended after %v", took)
+		}
+	})
+}
+
+func TestOnlyAStoreThatWentBackStartsAnotherCollector(t *testing.T) {
+	failure := errors.New("no")
+	for _, want := range []error{nil, failure} {
+		runs := 0
+		err := restarted(t.Context(), quiet(), func(context.Context) error {
+			runs++
+			return want
+		})
+		if !errors.Is(err, want) || runs != 1 {
+			t.Errorf("%d collectors, of which the last ended with %v, want %v", runs, err, want)
+		}
+	}
+}
