@@ -3,32 +3,58 @@ package gc
 import (
 	"context"
 	"errors"
+	"strings"
 	"time"
 
 	"github.com/sirupsen/logrus"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/reap-dev/reap/pkg/gc/act"
 	"github.com/reap-dev/reap/pkg/gc/decide"
 	"github.com/reap-dev/reap/pkg/gc/graph"
 )
 
-// maxRounds bounds how often one attempt decides again because the object
-// changed under its hands. Each round costs a read and a write at the most.
-const maxRounds = 8
+const (
+	// maxRounds bounds how often one attempt decides again because the object
+	// changed under its hands. Each round costs a read and a write at the most.
+	maxRounds = 8
+	// maxHeavyRounds is the same for an object with many references, each of whose
+	// rounds costs the server much.
+	maxHeavyRounds = 2
+	// namedObjects is how many of several objects are named to users.
+	namedObjects = 5
+)
 
 var (
 	errKeepsChanging = errors.New("the object changes faster than it can be decided about")
 	// errPutAside ends an attempt that needs an owner which another attempt is reading:
 	// that one puts the object into the queue again. It is neither success nor failure.
 	errPutAside = errors.New("another attempt is reading an owner")
+	// errTurnOver ends an attempt that has done its share: the object comes back after
+	// the others that wait.
+	errTurnOver = errors.New("the object's turn is over")
 )
 
-// attempt is one go at one object.
+// attempts decide about objects and do what was decided.
+type attempts struct {
+	graph      *graph.Graph
+	actor      *act.Actor
+	queue      *queue // of attempts
+	orphans    *queue // of owners whose dependents are to stay
+	verifier   *verifier
+	tombstones *tombstones
+	relist     func(schema.GroupResource)
+	options    func() decide.Options
+	tally      *tally
+	tell       *teller
+	now        func() time.Time
+	log        *logrus.Entry
+}
+
+// attempt is one turn of one object.
 type attempt struct {
-	c    *Collector
+	*attempts
 	view graph.View
 	// live is the object as this attempt has read it; nil while the graph's record
 	// is good enough.
@@ -40,27 +66,21 @@ type attempt struct {
 	behind bool
 }
 
-type ownerPlace struct {
-	uid types.UID
-	at  graph.Coordinates
-}
-
-// attemptToDelete decides about an object and does what was decided, until there
-// is nothing left to do. again is when to come back without being asked; zero for
-// never. An error keeps the object.
-func (c *Collector) attemptToDelete(ctx context.Context, k graph.Key) (again time.Time, err error) {
-	v, ok := c.graph.View(k)
-	if !ok {
-		c.deadlines.forget(k)
-		return time.Time{}, nil // gone already
+// run decides about an object and does what was decided, until there
+// is nothing left to do or its turn is over. again is when to come back without being
+// asked; zero for never. An error keeps the object.
+func (s *attempts) run(ctx context.Context, k graph.Key) (again time.Time, err error) {
+	v, ok := s.graph.View(k)
+	if !ok || v.Resource == nil {
+		return time.Time{}, nil // gone already, or not served at the moment
 	}
-	if v.Resource == nil {
-		return time.Time{}, nil // no longer served; its monitor is about to end
+	a := s.about(v)
+	rounds := maxRounds
+	if len(v.Owners) > heavy {
+		rounds = maxHeavyRounds
 	}
-	a := &attempt{c: c, view: v, proved: map[ownerPlace]graph.Fact{}}
-	a.complete()
-	for range maxRounds {
-		d := decide.Decide(&a.view, c.now())
+	for range rounds {
+		d := decide.From(s.graph, &a.view, s.options(), s.now())
 		var done bool
 		switch d.Action {
 		case decide.Nothing:
@@ -68,12 +88,12 @@ func (c *Collector) attemptToDelete(ctx context.Context, k graph.Key) (again tim
 		case decide.Confirm:
 			done, err = a.confirm(ctx)
 		case decide.Orphan:
-			c.orphans.Add(k)
+			s.orphans.Add(k)
 			done = true
 		case decide.Release:
 			done, err = a.release(ctx, d)
 		case decide.Verify:
-			err = a.verify(ctx, d.Verify)
+			err = a.verify(ctx, d)
 		case decide.Delete:
 			done, err = a.delete(ctx, d)
 		case decide.Drop:
@@ -91,42 +111,40 @@ func (c *Collector) attemptToDelete(ctx context.Context, k graph.Key) (again tim
 	return time.Time{}, errKeepsChanging
 }
 
+// about begins an attempt.
+func (s *attempts) about(v graph.View) *attempt {
+	a := &attempt{attempts: s, view: v}
+	a.complete()
+	return a
+}
+
 // gvr is where the object's own resource is reached.
 func (a *attempt) gvr() schema.GroupVersionResource { return a.view.Resource.Preferred() }
 
-// verify reads owners live and looks at the object again in that light. An owner
-// that another attempt is reading at the moment is not waited for, which would hold
-// a worker: the object comes back when that read has ended.
-func (a *attempt) verify(ctx context.Context, owners []graph.OwnerView) error {
-	for _, o := range owners {
-		r := ownerRead{uid: o.Reference.UID, apiVersion: o.Reference.APIVersion, at: o.At}
-		if !a.c.reads.begin(r, a.view.Key) {
-			return errPutAside
-		}
-		fact, err := a.c.actor.Verify(ctx, o, a.c.now())
-		if err == nil {
-			a.proved[ownerPlace{o.Reference.UID, o.At}] = fact
-			a.c.graph.Learn(o.Reference.UID, o.At, fact)
-		}
-		for _, k := range a.c.reads.end(r) {
-			if err == nil {
-				a.c.queue.Add(k)
-			} else {
-				a.c.queue.retry(k, err) // it would fail as well
-			}
-		}
-		if err != nil {
-			return err
-		}
+// verify reads owners live and renews the view in that light. If there are more to read
+// the turn is over.
+func (a *attempt) verify(ctx context.Context, d decide.Decision) error {
+	read, err := a.verifier.verify(ctx, a.view.Key, d.Verify)
+	if a.proved == nil {
+		a.proved = make(map[ownerPlace]graph.Fact, len(read))
 	}
-	return a.look()
+	for place, fact := range read {
+		a.proved[place] = fact
+	}
+	switch {
+	case err != nil:
+		return err
+	case d.Unverified > 0:
+		return errTurnOver
+	}
+	return a.renew()
 }
 
-// look renews the view: of the object as the graph has it, or as it was read.
-func (a *attempt) look() error {
+// renew takes the view anew: of the object as the graph has it, or as it was read.
+func (a *attempt) renew() error {
 	if a.live != nil {
-		a.view = a.c.graph.ViewOf(a.view.Key.Resource, a.live.Record())
-	} else if v, ok := a.c.graph.View(a.view.Key); ok {
+		a.view = a.graph.ViewOf(a.view.Key.Resource, a.live.Record())
+	} else if v, ok := a.graph.View(a.view.Key); ok {
 		a.view = v
 	}
 	if a.view.Resource == nil {
@@ -136,23 +154,16 @@ func (a *attempt) look() error {
 	return nil
 }
 
-// complete adds to the view what the graph does not know.
+// complete adds to the view what only live reads and tombstones tell.
 func (a *attempt) complete() {
-	if a.view.Record.WaitingForDependents() {
-		a.view.Synced = a.c.settled()
-		a.view.Behind = a.behind
-		a.view.WaitingSince = a.c.graph.WaitingSince(a.view.Key, a.c.now())
-		if a.view.Blocker != nil {
-			a.view.Deadline = a.c.deadlines.of(a.view.Key, a.view.Record, a.c.now())
-		}
-	}
+	a.view.Behind = a.behind
 	for i := range a.view.Owners {
 		o := &a.view.Owners[i]
 		if f, ok := a.proved[ownerPlace{o.Reference.UID, o.At}]; ok {
 			o.Fact = f
 		}
 		// A monitor may lag behind a live read that has found the owner gone.
-		o.Orphaned = (o.Observed == nil || o.Fact.Proved()) && a.c.orphaned.has(o.Reference.UID)
+		o.Orphaned = (o.Observed == nil || o.Fact.Proved()) && a.tombstones.has(o.Reference.UID)
 	}
 }
 
@@ -160,34 +171,43 @@ func (a *attempt) complete() {
 // there. done is true if there is nothing left to decide: it does not exist any
 // more, or somebody has deleted it, and the event of that will be looked at.
 func (a *attempt) read(ctx context.Context) (done bool, err error) {
-	live, outcome, err := a.c.actor.Read(ctx, a.gvr(), a.view.Record.Namespace, a.view.Record.Name)
+	live, is, err := a.actor.Read(ctx, a.gvr(), a.view.Record.Namespace, a.view.Record.Name, a.view.Key.UID)
 	switch {
 	case err != nil:
 		return false, err
-	case outcome == act.Gone || live.Metadata.UID != a.view.Key.UID || live.Metadata.DeletionTimestamp != nil:
+	case is == act.Absent:
+		a.gone()
+		return true, nil
+	case live.Metadata.DeletionTimestamp != nil:
 		return true, nil
 	}
 	a.live = live
-	return false, a.look()
+	return false, a.renew()
+}
+
+// gone tells the graph that the server has no such object, which its monitor may never
+// show.
+func (a *attempt) gone() {
+	a.queue.enqueue(a.graph.Deleted(a.view.Key.Resource, a.view.Record, a.now()))
 }
 
 // confirm reads an object live that no monitor shows any more, and tells the graph
 // what became of it.
 func (a *attempt) confirm(ctx context.Context) (done bool, err error) {
 	k, rec := a.view.Key, a.view.Record
-	live, outcome, err := a.c.actor.Read(ctx, a.gvr(), rec.Namespace, rec.Name)
+	live, is, err := a.actor.Read(ctx, a.gvr(), rec.Namespace, rec.Name, k.UID)
 	switch {
 	case err != nil:
 		return false, err
-	case outcome == act.Gone || live.Metadata.UID != k.UID:
-		a.c.consider(a.c.graph.Deleted(k.Resource, rec))
+	case is == act.Absent:
+		a.gone()
 	default:
-		if v, ok := a.c.graph.View(k); ok && v.Unsure {
+		if v, ok := a.graph.View(k); ok && v.Missing {
 			// It is there and its monitor does not show it: nor would it show its end.
-			a.c.observer.Relist(k.Resource)
+			a.relist(k.Resource)
 		}
-		a.c.consider(a.c.graph.Confirm(k, live.Record()))
-		a.c.queue.Add(k)
+		a.queue.enqueue(a.graph.Confirm(k, live.Record(), a.now()))
+		a.queue.Add(k)
 	}
 	return true, nil
 }
@@ -195,46 +215,71 @@ func (a *attempt) confirm(ctx context.Context) (done bool, err error) {
 // release takes the finalizer off an object in foreground deletion that nothing
 // blocks any more, unless its controller may still be creating dependents.
 func (a *attempt) release(ctx context.Context, d decide.Decision) (done bool, err error) {
-	var blockers []graph.Dependent
-	if d.Reason == decide.TimedOut {
-		blockers = a.c.graph.Blockers(a.view.Key) // of an object that does not wait there are none
+	timedOut, blocking := d.Reason == decide.TimedOut, a.view.Blocking
+	var blockers []graph.Node
+	if timedOut {
+		blockers = a.graph.Blockers(a.view.Key, namedObjects)
 	}
-	live, outcome, err := a.c.actor.ReadStatus(ctx, a.gvr(), a.view.Record.Namespace, a.view.Record.Name)
+	live, is, err := a.actor.ReadStatus(ctx, a.gvr(), a.view.Record.Namespace, a.view.Record.Name, a.view.Key.UID)
 	switch {
 	case err != nil:
 		return false, err
-	case outcome == act.Gone || live.Metadata.UID != a.view.Key.UID || !live.Record().WaitingForDependents():
+	case is == act.Absent:
+		a.gone()
+		return true, nil
+	case !live.Record().WaitingForDependents():
 		return true, nil // somebody else has ended the wait
-	case live.Behind && d.Reason != decide.TimedOut && !a.behind:
+	case live.Behind && !timedOut && !a.behind:
 		a.behind = true
-		return false, a.look()
+		return false, a.renew()
 	}
-	outcome, err = a.c.actor.RemoveFinalizer(ctx, live, metav1.FinalizerDeleteDependents)
+	outcome, err := a.actor.RemoveFinalizer(ctx, live, metav1.FinalizerDeleteDependents)
 	switch {
 	case err != nil:
 		return false, err
 	case outcome == act.Changed:
-		return false, a.look()
-	}
-	a.c.deadlines.forget(a.view.Key)
-	switch {
-	case outcome == act.Done && len(blockers) > 0:
-		a.warnOfTimeout(blockers)
+		return false, a.renew()
+	case outcome == act.Done && timedOut:
+		a.warnOfTimeout(blockers, blocking)
 	case outcome == act.Done:
-		a.log(d).Debug("ended the foreground deletion of an object that nothing blocks")
+		a.logged(d).Debug("ended the foreground deletion of an object that nothing blocks")
 	}
 	return true, nil
+}
+
+// warnOfTimeout tells users that a foreground deletion was given up on, and what
+// still blocked it.
+func (a *attempt) warnOfTimeout(blockers []graph.Node, blocking int) {
+	countTimeout()
+	if blocking == 0 {
+		a.tell.warn(a.view.Resource, a.view.Record, "SynchronousDeletionTimedOut",
+			"The object is deleted though resources that may hold dependents of it have not been listed")
+		return
+	}
+	a.tell.warn(a.view.Resource, a.view.Record, "SynchronousDeletionTimedOut",
+		"The object is deleted before its dependents: %d still blocked its foreground deletion (%s)", blocking, names(blockers, blocking))
+}
+
+// names lists objects, of which there are more in all.
+func names(some []graph.Node, all int) string {
+	var list []string
+	for _, n := range some {
+		list = append(list, n.Key.Resource.String()+"/"+objectName(n.Record))
+	}
+	if len(some) < all {
+		list = append(list, "…")
+	}
+	return strings.Join(list, ", ")
 }
 
 // delete deletes the object.
 func (a *attempt) delete(ctx context.Context, d decide.Decision) (done bool, err error) {
 	outcome, done, err := a.write(ctx, func() (act.Outcome, error) {
-		return a.c.actor.Delete(ctx, a.gvr(), a.view.Record, d.Policy)
+		return a.actor.Delete(ctx, a.gvr(), a.view.Record, d.Policy)
 	})
 	if outcome == act.Done {
-		a.c.collected.add(a.view.Key.Resource, d.Policy)
-		a.c.deleted.Add(1)
-		a.log(d).WithField("policy", string(d.Policy)).Debug("deleted an object that no owner keeps")
+		a.tally.add(a.view.Key.Resource, d.Policy)
+		a.logged(d).WithField("policy", string(d.Policy)).Debug("deleted an object that no owner keeps")
 	}
 	return done, err
 }
@@ -242,10 +287,10 @@ func (a *attempt) delete(ctx context.Context, d decide.Decision) (done bool, err
 // drop removes references from the object.
 func (a *attempt) drop(ctx context.Context, d decide.Decision) (done bool, err error) {
 	outcome, done, err := a.write(ctx, func() (act.Outcome, error) {
-		return a.c.actor.DropReferences(ctx, a.gvr(), a.view.Record, d.Drop)
+		return a.actor.DropReferences(ctx, a.gvr(), a.view.Record, d.Drop)
 	})
 	if outcome == act.Done {
-		a.log(d).WithField("references", len(d.Drop)).Debug("dropped references to owners that are gone or going")
+		a.logged(d).WithField("references", len(d.Drop)).Debug("dropped references to owners that are gone or going")
 	}
 	return done, err
 }
@@ -256,6 +301,9 @@ func (a *attempt) drop(ctx context.Context, d decide.Decision) (done bool, err e
 func (a *attempt) write(ctx context.Context, call func() (act.Outcome, error)) (outcome act.Outcome, done bool, err error) {
 	if !a.view.Resource.Aggregated || a.live != nil {
 		outcome, err = call()
+		if outcome == act.Gone {
+			a.gone()
+		}
 		if err != nil || outcome != act.Changed {
 			return outcome, err == nil, err
 		}
@@ -264,8 +312,26 @@ func (a *attempt) write(ctx context.Context, call func() (act.Outcome, error)) (
 	return act.Changed, done, err
 }
 
-func (a *attempt) log(d decide.Decision) *logrus.Entry {
-	return a.c.log.WithFields(logrus.Fields{
+// warnOfWrongNamespaces tells users, once, of references that can never be right:
+// a cluster-scoped object names an owner of a namespaced kind, or the owner lives
+// in another namespace than its dependent.
+func (a *attempt) warnOfWrongNamespaces() {
+	told := 0
+	for i := range a.view.Owners {
+		o := &a.view.Owners[i]
+		if o.Resource == nil || !o.Resource.Namespaced || a.view.Record.Namespace != "" && !o.Elsewhere {
+			continue
+		}
+		if told++; told > namedObjects {
+			return // an object with thousands of them is told about the first
+		}
+		a.tell.once(a.view.Resource, a.view.Record, o.Reference, "OwnerRefInvalidNamespace", "ownerRef [%s/%s, name: %s, uid: %s] does not exist in namespace %q",
+			o.Reference.APIVersion, o.Reference.Kind, o.Reference.Name, o.Reference.UID, a.view.Record.Namespace)
+	}
+}
+
+func (a *attempt) logged(d decide.Decision) *logrus.Entry {
+	return a.log.WithFields(logrus.Fields{
 		"resource": a.view.Key.Resource.String(),
 		"object":   objectName(a.view.Record),
 		"uid":      string(a.view.Key.UID),

@@ -176,18 +176,18 @@ func collector(t *testing.T, aggregated bool) (*Collector, *store) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(c.queue.ShutDown)
+	t.Cleanup(c.deleting.queue.ShutDown)
 	c.gate.set(pause.State{})
 	c.graph.SetCatalog(graph.NewCatalog([]*graph.Resource{{
 		Name: "configmaps", Kind: "ConfigMap", Versions: []string{"v1"}, Namespaced: true, Monitored: true, Aggregated: aggregated,
-	}}))
-	c.graph.AddResource(configMaps, schema.GroupKind{Kind: "ConfigMap"})
+	}}), c.now())
+	c.graph.AddResource(configMaps, schema.GroupKind{Kind: "ConfigMap"}, c.now())
 	return c, s
 }
 
 // show lets the graph observe an object as it is and returns its key.
 func show(c *Collector, m *metav1.ObjectMeta) graph.Key {
-	c.graph.Upsert(configMaps, graph.RecordOf(m))
+	c.graph.Upsert(configMaps, graph.RecordOf(m), c.now())
 	return graph.Key{Resource: configMaps, UID: m.UID}
 }
 
@@ -197,7 +197,7 @@ func ref(name string, uid types.UID) metav1.OwnerReference {
 
 func attemptOnce(t *testing.T, c *Collector, k graph.Key) error {
 	t.Helper()
-	_, err := c.attemptToDelete(t.Context(), k)
+	_, err := c.attempts.run(t.Context(), k)
 	if err := c.graph.Check(); err != nil {
 		t.Errorf("the graph is broken: %v", err)
 	}
@@ -207,7 +207,7 @@ func attemptOnce(t *testing.T, c *Collector, k graph.Key) error {
 func TestOwnersEndTakesOneCall(t *testing.T) {
 	c, s := collector(t, false)
 	k := show(c, s.put("child", "c", ref("owner", "o")))
-	c.graph.Deleted(configMaps, &graph.Record{Namespace: "ns", Name: "owner", UID: "o"})
+	c.graph.Deleted(configMaps, &graph.Record{Namespace: "ns", Name: "owner", UID: "o"}, c.now())
 	if err := attemptOnce(t, c, k); err != nil {
 		t.Fatal(err)
 	}
@@ -217,38 +217,51 @@ func TestOwnersEndTakesOneCall(t *testing.T) {
 	}
 }
 
-func TestUnseenOwnerIsReadOnceForAllItsDependents(t *testing.T) {
-	c, s := collector(t, false)
-	var keys []graph.Key
-	for i := range 50 {
-		keys = append(keys, show(c, s.put(fmt.Sprint("child", i), types.UID(fmt.Sprint("c", i)), ref("owner", "o"))))
-	}
-	var wg sync.WaitGroup
-	for _, k := range keys {
-		wg.Go(func() {
-			if _, err := c.attemptToDelete(context.Background(), k); err != nil && !errors.Is(err, errPutAside) {
-				t.Error(err)
+// Fifty dependents are decided about at once: their owner is read once, by one of them.
+func TestOwnerIsReadOnceForAllItsDependents(t *testing.T) {
+	for name, show1 := range map[string]func(*Collector, *store){
+		"unseen":  func(*Collector, *store) {},
+		"waiting": func(c *Collector, s *store) { waiting(c, s, "owner", "o") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			c, s := collector(t, false)
+			show1(c, s)
+			var keys []graph.Key
+			for i := range 50 {
+				keys = append(keys, show(c, s.put(fmt.Sprint("child", i), types.UID(fmt.Sprint("c", i)), ref("owner", "o"))))
+			}
+			var wg sync.WaitGroup
+			for _, k := range keys {
+				wg.Go(func() {
+					if _, err := c.attempts.run(context.Background(), k); err != nil && !errors.Is(err, errPutAside) {
+						t.Error(err)
+					}
+				})
+			}
+			wg.Wait()
+			// Whoever found the owner being read was put aside, without holding a worker.
+			for c.deleting.queue.Len() > 0 {
+				k, _ := c.deleting.queue.Get()
+				if err := attemptOnce(t, c, k); err != nil {
+					t.Error(err)
+				}
+				c.deleting.queue.Done(k)
+			}
+			reads, left := 0, 0
+			for _, call := range s.calls {
+				if call == "GET owner" {
+					reads++
+				}
+			}
+			for i := range 50 {
+				if s.has(fmt.Sprint("child", i)) {
+					left++
+				}
+			}
+			if reads != 1 || left != 0 {
+				t.Errorf("%d reads, %d objects left", reads, left)
 			}
 		})
-	}
-	wg.Wait()
-	// Whoever found the owner being read was put aside, without holding a worker.
-	for c.queue.Len() > 0 {
-		k, _ := c.queue.Get()
-		if err := attemptOnce(t, c, k); err != nil {
-			t.Error(err)
-		}
-		c.queue.Done(k)
-	}
-	reads := 0
-	for _, call := range s.calls {
-		if call == "GET owner" {
-			reads++
-		}
-	}
-	// An attempt that looked before the answer and asks after it reads once more.
-	if reads == 0 || len(s.objects) != 0 {
-		t.Errorf("%d reads, %d objects left", reads, len(s.objects))
 	}
 }
 
@@ -257,17 +270,17 @@ func TestUnseenOwnerIsReadOnceForAllItsDependents(t *testing.T) {
 func TestUnreadableOwnerOfManyIsReadEverMoreRarely(t *testing.T) {
 	c, s := collector(t, false)
 	k := show(c, s.put("child", "c", ref("owner", "o")))
-	c.queue.retry(k, errors.New("the owner cannot be read"))
+	c.deleting.queue.retry(k, errors.New("the owner cannot be read"))
 	v, _ := c.graph.View(k)
 	o := v.Owners[0]
-	read := ownerRead{uid: o.Reference.UID, apiVersion: o.Reference.APIVersion, at: o.At}
-	c.reads.begin(read, graph.Key{}) // another dependent's attempt
-	c.workOn(t.Context(), c.queue, c.attemptToDelete, k)
+	read := ownerRead{ownerPlace{o.Reference.UID, o.At}, o.Reference.APIVersion}
+	c.attempts.verifier.begin(read, graph.Key{}) // another dependent's attempt
+	c.deleting.workOn(t.Context(), k)
 	s.wantCalls()
-	if n := c.queue.backoff.NumRequeues(k); n != 1 {
+	if n := c.deleting.queue.backoff.NumRequeues(k); n != 1 {
 		t.Errorf("%d failures are remembered of one", n)
 	}
-	if aside := c.reads.end(read); !slices.Equal(aside, []graph.Key{k}) {
+	if aside := c.attempts.verifier.end(read); !slices.Equal(aside, []graph.Key{k}) {
 		t.Errorf("the read's end is for %v", aside)
 	}
 }
@@ -290,7 +303,7 @@ func TestLivingOwnerThatNoMonitorShowsKeeps(t *testing.T) {
 	c.now = func() time.Time { return now }
 	s.put("owner", "o")
 	k := show(c, s.put("child", "c", ref("owner", "o")))
-	again, err := c.attemptToDelete(t.Context(), k)
+	again, err := c.attempts.run(t.Context(), k)
 	if err != nil || !again.Equal(now.Add(decide.RecheckMonitored)) {
 		t.Errorf("decide again at %v, %v", again, err)
 	}
@@ -327,7 +340,7 @@ func TestAnswerThatProvesNothingKeeps(t *testing.T) {
 func TestConflictIsDecidedAgainOnWhatIsThere(t *testing.T) {
 	c, s := collector(t, false)
 	k := show(c, s.put("child", "c", ref("owner", "o")))
-	c.graph.Deleted(configMaps, &graph.Record{Namespace: "ns", Name: "owner", UID: "o"})
+	c.graph.Deleted(configMaps, &graph.Record{Namespace: "ns", Name: "owner", UID: "o"}, c.now())
 	s.put("child", "c", ref("owner", "o")) // an update that the graph has not seen
 	if err := attemptOnce(t, c, k); err != nil {
 		t.Fatal(err)
@@ -338,7 +351,7 @@ func TestConflictIsDecidedAgainOnWhatIsThere(t *testing.T) {
 func TestReferenceAddedMeanwhileSaves(t *testing.T) {
 	c, s := collector(t, false)
 	k := show(c, s.put("child", "c", ref("owner", "o")))
-	c.graph.Deleted(configMaps, &graph.Record{Namespace: "ns", Name: "owner", UID: "o"})
+	c.graph.Deleted(configMaps, &graph.Record{Namespace: "ns", Name: "owner", UID: "o"}, c.now())
 	s.put("saviour", "s")
 	s.put("child", "c", ref("owner", "o"), ref("saviour", "s"))
 	if err := attemptOnce(t, c, k); err != nil {
@@ -356,7 +369,7 @@ func TestDropIsDecidedOnWhatIsThere(t *testing.T) {
 	c, s := collector(t, false)
 	show(c, s.put("keeper", "k"))
 	k := show(c, s.put("child", "c", ref("owner", "o"), ref("keeper", "k")))
-	c.graph.Deleted(configMaps, &graph.Record{Namespace: "ns", Name: "owner", UID: "o"})
+	c.graph.Deleted(configMaps, &graph.Record{Namespace: "ns", Name: "owner", UID: "o"}, c.now())
 	s.put("child", "c", ref("owner", "o"))
 	if err := attemptOnce(t, c, k); err != nil {
 		t.Fatal(err)
@@ -367,7 +380,7 @@ func TestDropIsDecidedOnWhatIsThere(t *testing.T) {
 func TestAnotherObjectUnderTheNameIsLeftAlone(t *testing.T) {
 	c, s := collector(t, false)
 	k := show(c, s.put("child", "c", ref("owner", "o")))
-	c.graph.Deleted(configMaps, &graph.Record{Namespace: "ns", Name: "owner", UID: "o"})
+	c.graph.Deleted(configMaps, &graph.Record{Namespace: "ns", Name: "owner", UID: "o"}, c.now())
 	s.put("child", "newcomer")
 	if err := attemptOnce(t, c, k); err != nil {
 		t.Fatal(err)
@@ -381,7 +394,7 @@ func TestAnotherObjectUnderTheNameIsLeftAlone(t *testing.T) {
 func TestAggregatedServersAreReadFirst(t *testing.T) {
 	c, s := collector(t, true)
 	k := show(c, s.put("child", "c", ref("owner", "o")))
-	c.graph.Deleted(configMaps, &graph.Record{Namespace: "ns", Name: "owner", UID: "o"})
+	c.graph.Deleted(configMaps, &graph.Record{Namespace: "ns", Name: "owner", UID: "o"}, c.now())
 	if err := attemptOnce(t, c, k); err != nil {
 		t.Fatal(err)
 	}
@@ -391,7 +404,7 @@ func TestAggregatedServersAreReadFirst(t *testing.T) {
 func TestObjectThatKeepsChangingIsBackedOffFrom(t *testing.T) {
 	c, s := collector(t, false)
 	k := show(c, s.put("child", "c", ref("owner", "o")))
-	c.graph.Deleted(configMaps, &graph.Record{Namespace: "ns", Name: "owner", UID: "o"})
+	c.graph.Deleted(configMaps, &graph.Record{Namespace: "ns", Name: "owner", UID: "o"}, c.now())
 	s.before = func(call string) {
 		if call == "DELETE child" {
 			s.put("child", "c", ref("owner", "o"))

@@ -35,7 +35,7 @@ func TestControllerThatIsBehindIsWaitedFor(t *testing.T) {
 	p.s.status["o"] = map[string]any{"observedGeneration": 2}
 	m := p.s.objects["o"]
 	m.ResourceVersion = "1000"
-	woken := p.graph.Upsert(configMaps, graph.RecordOf(m))
+	woken := p.graph.Upsert(configMaps, graph.RecordOf(m), p.now())
 	if len(woken) != 1 || woken[0] != k {
 		t.Errorf("its status wakes %v", woken)
 	}
@@ -77,7 +77,7 @@ func TestDeadlineDoesNotWaitForAController(t *testing.T) {
 	p := newPatience(t, tenMinutes)
 	k := p.behind(t, map[string]any{"observedGeneration": 1})
 	p.s.objects["o"].DeletionTimestamp = &metav1.Time{Time: p.clock.Add(-time.Hour)}
-	p.deadlines.forget(k)
+	p.graph.Deleted(configMaps, graph.RecordOf(p.s.objects["o"]), p.clock)
 	show(p.Collector, p.s.objects["o"])
 	p.dependent("d", "o")
 	p.clock = p.clock.Add(time.Second) // for the dependent

@@ -1,7 +1,6 @@
 package gc
 
 import (
-	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -26,8 +25,8 @@ func newPatience(t *testing.T, timeout Timeout) *patience {
 	synced(c)
 	p := &patience{Collector: c, s: s, clock: time.Unix(1_000_000, 0)}
 	c.now = func() time.Time { return p.clock }
-	c.deadlines.timeout = timeout
-	c.deadlines.synced(p.clock.Add(-time.Hour))
+	c.timeout = timeout
+	c.synced = p.clock.Add(-time.Hour)
 	return p
 }
 
@@ -50,7 +49,7 @@ func (p *patience) dependent(name, owner string) *metav1.ObjectMeta {
 // again; it fails the test if the object went although it should not have.
 func (p *patience) look(t *testing.T, k graph.Key) (in time.Duration, released bool) {
 	t.Helper()
-	again, err := p.attemptToDelete(t.Context(), k)
+	again, err := p.attempts.run(t.Context(), k)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -91,13 +90,18 @@ func TestProgressRestartsTheDeadline(t *testing.T) {
 	grandchild := p.dependent("g", "d")
 	p.look(t, k)
 	p.clock = p.clock.Add(9 * time.Minute)
-	p.graph.Deleted(configMaps, graph.RecordOf(grandchild))
-	if in, _ := p.look(t, k); in != 10*time.Minute {
+	p.graph.Deleted(configMaps, graph.RecordOf(grandchild), p.now())
+	if in, _ := p.look(t, k); in != time.Minute {
+		t.Fatalf("again in %v", in)
+	}
+	p.clock = p.clock.Add(time.Minute)
+	if in, _ := p.look(t, k); in != 9*time.Minute+time.Second { // and a second for the dependent
 		t.Fatalf("again in %v", in)
 	}
 	// So does the deletion of a dependent that something holds.
 	p.clock = p.clock.Add(9 * time.Minute)
 	held := p.s.deleting("d", "d", "somebody/else")
+	held.DeletionTimestamp = &metav1.Time{Time: p.clock}
 	held.OwnerReferences = []metav1.OwnerReference{blocking("o", "o")}
 	show(p.Collector, held)
 	if in, _ := p.look(t, k); in != 10*time.Minute {
@@ -119,11 +123,9 @@ func TestProgressCountsFromWhenItWasMade(t *testing.T) {
 	grandchild := p.dependent("g", "d")
 	p.look(t, k)
 	p.clock = p.clock.Add(time.Minute)
-	p.graph.Deleted(configMaps, graph.RecordOf(grandchild))
-	p.deadlines.follow(p.clock)
+	p.graph.Deleted(configMaps, graph.RecordOf(grandchild), p.now())
 	p.clock = p.clock.Add(9 * time.Minute)
-	p.deadlines.follow(p.clock)
-	if in, _ := p.look(t, k); in != time.Minute {
+	if in, _ := p.look(t, k); in != time.Minute+time.Second { // and a second for the dependent
 		t.Fatalf("again in %v", in)
 	}
 }
@@ -133,7 +135,7 @@ func TestProgressCountsFromWhenItWasMade(t *testing.T) {
 func TestTimeoutNamesWhatBlocked(t *testing.T) {
 	p := newPatience(t, tenMinutes)
 	log, logged := logtest.NewNullLogger()
-	p.log = logrus.NewEntry(log)
+	p.tell.log = logrus.NewEntry(log)
 	k := p.owner("o", time.Hour)
 	p.dependent("d", "o")
 	p.s.before = func(call string) {
@@ -151,7 +153,7 @@ func TestTimeoutNamesWhatBlocked(t *testing.T) {
 
 func TestDeadlineIsKeptAcrossARestartAndLeavesTimeAfterIt(t *testing.T) {
 	p := newPatience(t, tenMinutes)
-	p.deadlines.synced(p.clock)
+	p.synced = p.clock
 	k := p.owner("o", 24*time.Hour) // deleted long before this process began
 	p.dependent("d", "o")
 	if in, gone := p.look(t, k); in != afterSync || gone {
@@ -194,22 +196,5 @@ func TestNoTimeoutIsForEver(t *testing.T) {
 	p.dependent("d", "o")
 	if in, gone := p.look(t, k); in != 0 || gone {
 		t.Errorf("again in %v, gone %v", in, gone)
-	}
-}
-
-func TestEndedWaitsAreForgotten(t *testing.T) {
-	p := newPatience(t, tenMinutes)
-	for i := range pruneAt {
-		name := fmt.Sprint("o", i)
-		k := p.owner(name, 0)
-		p.dependent("d"+name, name)
-		p.look(t, k)
-		p.graph.Deleted(configMaps, graph.RecordOf(p.s.objects[name])) // somebody else took the finalizer off
-	}
-	k := p.owner("last", 0)
-	p.dependent("d", "last")
-	p.look(t, k)
-	if n := len(p.deadlines.waits); n > 1 {
-		t.Errorf("%d waits are remembered", n)
 	}
 }

@@ -2,6 +2,7 @@ package gc
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -9,6 +10,7 @@ import (
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 
 	"github.com/reap-dev/reap/pkg/gc/act"
+	"github.com/reap-dev/reap/pkg/gc/decide"
 	"github.com/reap-dev/reap/pkg/gc/pause"
 )
 
@@ -23,9 +25,8 @@ type gate struct {
 	known   bool
 	failing bool // the state could not be read or understood when last tried
 	state   pause.State
-	since   time.Time        // on the process's clock; when the pause began
-	past    []pause.Interval // pauses that have ended, on the process's clock
-	change  chan struct{}    // closed at the next change
+	periods decide.Pauses // on the process's clock; the last has no end while it is paused
+	change  chan struct{} // closed at the next change
 }
 
 func newGate(now func() time.Time, log *logrus.Entry) *gate {
@@ -43,20 +44,29 @@ func (g *gate) set(s pause.State) {
 	defer g.mu.Unlock()
 	now := g.now()
 	first, was := !g.known, g.state.Paused
+	var ended time.Duration
+	// Whoever has got the pauses keeps them as they were.
+	periods := slices.Clone(g.periods)
 	switch {
 	case first:
 		for _, i := range s.Past {
-			g.past = append(g.past, pause.Interval{From: elapsedSince(i.From.Unix(), now), To: elapsedSince(i.To.Unix(), now)})
+			periods = append(periods, decide.Pause{From: elapsedSince(i.From, now), To: elapsedSince(i.To, now)})
 		}
-		g.since = now
+		since := now // of the time in which nobody knew
 		if !s.Since.IsZero() {
-			g.since = elapsedSince(s.Since.Unix(), now)
+			since = elapsedSince(s.Since, now)
+		}
+		if s.Paused {
+			periods = append(periods, decide.Pause{From: since})
 		}
 	case s.Paused && !was:
-		g.since = now
+		periods = append(periods, decide.Pause{From: now})
 	case was && !s.Paused:
-		g.past = append(g.past, pause.Interval{From: g.since, To: now})
+		last := &periods[len(periods)-1]
+		last.To = now
+		ended = now.Sub(last.From)
 	}
+	g.periods = periods
 	g.known, g.failing, g.state = true, false, s
 	close(g.change)
 	g.change = make(chan struct{})
@@ -65,7 +75,7 @@ func (g *gate) set(s pause.State) {
 	case s.Paused && (first || !was):
 		log.Warn("collector is paused: it writes nothing until somebody runs reap resume")
 	case was && !s.Paused:
-		g.log.WithField("paused", now.Sub(g.since).Round(time.Second).String()).Info("collector goes on after a pause")
+		g.log.WithField("paused", ended.Round(time.Second).String()).Info("collector goes on after a pause")
 	}
 }
 
@@ -118,25 +128,15 @@ func (g *gate) paused() (s pause.State, known bool) {
 	return g.state, g.known
 }
 
-// pausedSince returns how much of the time from then to now was paused.
-func (g *gate) pausedSince(then, now time.Time) time.Duration {
+// pauses returns the times in which the collector was paused.
+func (g *gate) pauses() decide.Pauses {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	var total time.Duration
-	overlap := func(from, to time.Time) {
-		if from.Before(then) {
-			from = then
-		}
-		if to.After(now) {
-			to = now
-		}
-		total += max(0, to.Sub(from))
-	}
-	for _, i := range g.past {
-		overlap(i.From, i.To)
-	}
-	if g.state.Paused {
-		overlap(g.since, now)
-	}
-	return total
+	return g.periods
+}
+
+// elapsedSince returns a time of the wall clock on the clock that now was read from,
+// which no jump moves. A time in the future is now.
+func elapsedSince(t, now time.Time) time.Time {
+	return now.Add(-max(0, now.Sub(t)))
 }

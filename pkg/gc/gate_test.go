@@ -43,7 +43,7 @@ func TestNothingIsWrittenBeforeThePauseIsKnown(t *testing.T) {
 func TestWritesAreRefusedInAPause(t *testing.T) {
 	c, s := collector(t, false)
 	k := show(c, s.put("child", "c", ref("owner", "o")))
-	c.graph.Deleted(configMaps, &graph.Record{Namespace: "ns", Name: "owner", UID: "o"})
+	c.graph.Deleted(configMaps, &graph.Record{Namespace: "ns", Name: "owner", UID: "o"}, c.now())
 	c.gate.set(pause.State{Paused: true})
 	if err := attemptOnce(t, c, k); !errors.Is(err, act.ErrPaused) {
 		t.Fatalf("the attempt ended with %v", err)
@@ -60,23 +60,25 @@ func TestWritesAreRefusedInAPause(t *testing.T) {
 // makes one attempt then.
 func TestWorkersRestInAPause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c, g := collectorOf(t, time.Now)
+		p := poolOf(t, time.Now)
+		g := p.gate
 		g.set(pause.State{Paused: true, Since: time.Now()})
 		attempts := 0
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan struct{})
+		p.attempt = func(context.Context, graph.Key) (time.Time, error) {
+			attempts++
+			if attempts == 1 {
+				g.set(pause.State{Paused: true}) // in the middle of it
+				return time.Time{}, act.ErrPaused
+			}
+			return time.Time{}, nil
+		}
 		go func() {
 			defer close(done)
-			c.work(ctx, ctx, c.queue, func(context.Context, graph.Key) (time.Time, error) {
-				attempts++
-				if attempts == 1 {
-					g.set(pause.State{Paused: true}) // in the middle of it
-					return time.Time{}, act.ErrPaused
-				}
-				return time.Time{}, nil
-			})
+			p.work(ctx, ctx)
 		}()
-		c.queue.Add(key("k"))
+		p.queue.Add(key("k"))
 		rest := func(d time.Duration) {
 			time.Sleep(d)
 			synctest.Wait()
@@ -96,9 +98,9 @@ func TestWorkersRestInAPause(t *testing.T) {
 			t.Errorf("%d attempts in all", attempts)
 		}
 		g.set(pause.State{Paused: true})
-		c.queue.Add(key("k"))
+		p.queue.Add(key("k"))
 		cancel() // ends a worker that waits for the end of a pause, too
-		c.queue.ShutDown()
+		p.queue.ShutDown()
 		<-done
 	})
 }
@@ -135,7 +137,6 @@ func TestPausesBeforeTheStartCountTowardsNoDeadline(t *testing.T) {
 		p := newPatience(t, tenMinutes)
 		p.gate = newGate(p.now, quiet())
 		p.gate.set(s)
-		p.deadlines.paused = p.gate.pausedSince
 		k := p.owner("o", 30*time.Minute)
 		p.dependent("d", "o")
 		p.gate.set(pause.State{})

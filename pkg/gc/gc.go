@@ -15,8 +15,9 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
+	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/sirupsen/logrus"
@@ -26,6 +27,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/reap-dev/reap/pkg/gc/act"
+	"github.com/reap-dev/reap/pkg/gc/decide"
 	"github.com/reap-dev/reap/pkg/gc/graph"
 	"github.com/reap-dev/reap/pkg/gc/observe"
 )
@@ -37,6 +39,9 @@ const (
 	firstSync = 30 * time.Second
 	// stopGrace is how long calls under way may take once the collector is to end.
 	stopGrace = time.Second
+	// afterSync is how long after the first lists nothing times out: what the process
+	// has missed shows by then.
+	afterSync = 30 * time.Second
 	// reportAfter is how long the first lists may take before the log says so.
 	reportAfter = 2 * time.Second
 )
@@ -49,6 +54,9 @@ type MonitorState = observe.MonitorState
 
 // MonitorFailing is the state of a monitor whose resource cannot be listed or watched.
 const MonitorFailing = observe.Failing
+
+// Timeout says how long a foreground deletion may wait without progress.
+type Timeout = decide.Timeout
 
 // Options says how the collector runs.
 type Options struct {
@@ -73,68 +81,107 @@ type Options struct {
 	Log              *logrus.Entry
 }
 
-// Collector collects. Make one for each time it is to run.
+// Collector collects. Make one for each time it is to run. It joins the parts that do
+// the work; each has what it needs and no more.
 type Collector struct {
-	graph          *graph.Graph
-	observer       *observe.Observer
-	actor          *act.Actor
-	queue          *queue // attempts to delete
-	orphans        *queue // attempts to orphan
-	gate           *gate
-	reads          reads
-	search         search
-	orphaned       orphaned
-	stuck          stuck
-	deadlines      deadlines
-	config         *rest.Config
-	events         *act.Events // while Run runs
-	warned         warned
-	active         atomic.Int64 // attempts under way
-	deleted        atomic.Int64 // objects, since the start
-	began          time.Time
-	collected      collected
-	workers        int
-	orphanTimeout  time.Duration
-	check          time.Duration
-	cycleDetection bool
-	log            *logrus.Entry
-	now            func() time.Time
-	// settled says whether every resource that can be read has been listed.
-	settled func() bool
+	config   *rest.Config
+	graph    *graph.Graph
+	observer *observe.Observer
+	gate     *gate
+	deleting *pool // workers of attempts
+	orphans  *pool // workers of the orphaner
+	attempts *attempts
+	orphaner *orphaner
+	breaker  *breaker // nil if rings are left as they are
+	tell     *teller
+	tally    *tally
+	began    time.Time
+	workers  int
+	timeout  Timeout
+	check    time.Duration
+	log      *logrus.Entry
+	now      func() time.Time
+
+	// mu protects synced: when the workers began.
+	mu     sync.Mutex
+	synced time.Time
 }
 
 // New prepares a collector; Run runs it.
 func New(o Options) (*Collector, error) {
 	registerMetrics()
 	c := &Collector{
-		graph:          graph.New(),
-		config:         o.Config,
-		workers:        workers(o.Workers),
-		orphanTimeout:  o.OrphanTimeout,
-		check:          o.Check,
-		cycleDetection: !o.NoCycleDetection,
-		log:            o.Log,
-		now:            time.Now,
-		began:          time.Now(),
+		config:  o.Config,
+		graph:   graph.New(),
+		workers: workers(o.Workers),
+		timeout: o.SyncTimeout,
+		check:   o.Check,
+		tally:   &tally{},
+		tell:    newTeller(o.Log),
+		log:     o.Log,
+		now:     time.Now,
+		began:   time.Now(),
 	}
 	clock := func() time.Time { return c.now() } // which tests replace
-	c.queue = newQueue(deleteQueue, c.graph.Namespace, clock)
-	c.orphans = newQueue(orphanQueue, c.graph.Namespace, clock)
 	c.gate = newGate(clock, o.Log)
-	var err error
-	if c.actor, err = newActor(o.Config, c.gate.allow); err != nil {
+	actor, err := newActor(o.Config, c.gate.allow)
+	if err != nil {
 		return nil, fmt.Errorf("preparing the collector: %w", err)
 	}
+	deletes, orphans := newQueue(deleteQueue, c.graph.Shape, clock), newQueue(orphanQueue, c.graph.Shape, clock)
 	c.observer, err = observe.New(observe.Options{
-		Config: o.Config, Graph: c.graph, Consider: c.consider, Ignore: o.Ignore,
-		SweepEvery: o.Resync, SyncError: countSyncError, Began: c.collected.begin, Ended: c.collected.end, Log: o.Log,
+		Config: o.Config, Graph: c.graph, Consider: deletes.enqueue, Ignore: o.Ignore,
+		SweepEvery: o.Resync, SyncError: countSyncError, Began: c.tally.begin, Ended: c.tally.end, Log: o.Log,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("preparing the collector: %w", err)
 	}
-	c.settled = c.observer.Settled
-	c.deadlines = deadlines{timeout: o.SyncTimeout, graph: c.graph, paused: c.gate.pausedSince}
+	tombstones := newTombstones()
+	c.attempts = &attempts{
+		graph: c.graph, actor: actor, queue: deletes, orphans: orphans, tombstones: tombstones,
+		verifier: &verifier{graph: c.graph, actor: actor, queue: deletes, now: clock},
+		relist:   c.observer.Relist, options: c.decideOptions, tally: c.tally, tell: c.tell, now: clock, log: o.Log,
+	}
+	c.orphaner = &orphaner{
+		graph: c.graph, actor: actor, tombstones: tombstones, workers: c.workers, timeout: o.OrphanTimeout,
+		search: &search{catalog: c.graph.Catalog, list: func(ctx context.Context, r *graph.Resource, namespace string, each func(*graph.Record)) error {
+			return actor.List(ctx, r.Preferred(), namespace, each)
+		}, holds: c.holds},
+		paused: func(from, to time.Time) time.Duration { return c.gate.pauses().Within(from, to) },
+		gone: func(k graph.Key, rec *graph.Record) {
+			deletes.enqueue(c.graph.Deleted(k.Resource, rec, clock()))
+		},
+		tell: c.tell, now: clock,
+	}
+	if !o.NoCycleDetection {
+		c.breaker = &breaker{graph: c.graph, actor: actor, gate: c.gate, workers: c.workers, tell: c.tell, now: clock, log: o.Log}
+	}
+	c.deleting = &pool{queue: deletes, gate: c.gate, attempt: c.attempts.run, now: clock, log: o.Log}
+	c.orphans = &pool{queue: orphans, gate: c.gate, now: clock, log: o.Log, attempt: func(ctx context.Context, k graph.Key) (time.Time, error) {
+		return time.Time{}, c.orphaner.run(ctx, k)
+	}}
 	return c, nil
+}
+
+// decideOptions are what decisions depend on besides the object.
+func (c *Collector) decideOptions() decide.Options {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return decide.Options{Timeout: c.timeout, NotBefore: c.synced.Add(afterSync), Pauses: c.gate.pauses()}
+}
+
+// holds returns why there may be dependents that nobody can list; nil if nothing is
+// known to be in the way.
+func (c *Collector) holds() error {
+	known := map[string]bool{}
+	for _, r := range c.graph.Catalog().Resources() {
+		known[r.Group] = true
+	}
+	groups := slices.DeleteFunc(c.observer.Undiscovered(), func(group string) bool { return known[group] })
+	if len(groups) > 0 {
+		return fmt.Errorf("API groups that cannot be discovered: %s", strings.Join(groups, ", "))
+	}
+	return nil
 }
 
 // workers returns the size of the pool. The store takes one write at a time: more
@@ -185,7 +232,7 @@ func (c *Collector) Run(ctx context.Context, started func()) error {
 		return fmt.Errorf("preparing events: %w", err)
 	}
 	defer events.Stop()
-	c.events = events
+	c.tell.writeTo(events)
 	maps, err := typedcorev1.NewForConfig(c.config)
 	if err != nil {
 		return fmt.Errorf("preparing the pause: %w", err)
@@ -196,22 +243,19 @@ func (c *Collector) Run(ctx context.Context, started func()) error {
 	observing.Go(func() { cancel(c.observer.Run(ctx, cancel)) })
 	observing.Go(func() { c.gate.follow(ctx, maps) })
 	if c.waitForFirstLists(ctx) {
-		c.deadlines.synced(c.now())
+		c.mu.Lock()
+		c.synced = c.now()
+		c.mu.Unlock()
 		s := c.graph.Stats()
 		c.log.WithFields(logrus.Fields{"workers": c.workers, "objects": s.Nodes, "references": s.Edges}).Info("collector is running")
 		for range c.workers {
-			working.Go(func() { c.work(ctx, calls, c.queue, c.attemptToDelete) })
+			working.Go(func() { c.deleting.work(ctx, calls) })
 		}
 		for range orphaners {
-			working.Go(func() {
-				c.work(ctx, calls, c.orphans, func(ctx context.Context, k graph.Key) (time.Time, error) {
-					return time.Time{}, c.attemptToOrphan(ctx, k)
-				})
-			})
+			working.Go(func() { c.orphans.work(ctx, calls) })
 		}
-		working.Go(func() { c.followWaits(ctx) })
-		if c.cycleDetection {
-			working.Go(func() { c.breakCycles(ctx, calls) })
+		if c.breaker != nil {
+			working.Go(func() { c.breaker.run(ctx, calls) })
 		}
 		if c.check > 0 {
 			working.Go(func() { c.checks(ctx) })
@@ -221,8 +265,8 @@ func (c *Collector) Run(ctx context.Context, started func()) error {
 		}
 		<-ctx.Done()
 	}
-	c.queue.ShutDown()
-	c.orphans.ShutDown()
+	c.deleting.queue.ShutDown()
+	c.orphans.queue.ShutDown()
 	if errors.Is(context.Cause(ctx), ErrStoreWentBack) {
 		abandon() // what is being written was decided on what no longer holds
 	}
@@ -248,7 +292,8 @@ func (c *Collector) waitForFirstLists(ctx context.Context) bool {
 	})
 	defer report.Stop()
 	err := wait.PollUntilContextTimeout(ctx, 20*time.Millisecond, firstSync, true, func(context.Context) (bool, error) {
-		return c.observer.Settled(), nil
+		_, synced := c.graph.Synced()
+		return synced, nil
 	})
 	if err != nil && ctx.Err() == nil {
 		c.log.WithField("syncing", c.observer.Monitors().Syncing).Warn("collector starts though some resources have not been listed yet; it reads their objects one by one")
@@ -265,61 +310,4 @@ func (c *Collector) checks(ctx context.Context) {
 			c.log.WithError(err).Error("the graph is broken")
 		}
 	}, c.check)
-}
-
-// consider puts objects into the queue.
-func (c *Collector) consider(keys []graph.Key) {
-	for _, k := range keys {
-		c.queue.Add(k)
-	}
-}
-
-// attemptFunc works on one object and says when to come back without being asked;
-// the zero time for never.
-type attemptFunc func(context.Context, graph.Key) (again time.Time, err error)
-
-// work is one worker. It takes work until ctx ends, and none while the collector is
-// paused; what it has begun goes on with calls.
-func (c *Collector) work(ctx, calls context.Context, queue *queue, attempt attemptFunc) {
-	for c.gate.wait(ctx) {
-		k, shutdown := queue.Get()
-		if shutdown {
-			return
-		}
-		if c.gate.allow() != nil {
-			queue.Add(k) // the pause has begun meanwhile
-		} else {
-			c.active.Add(1)
-			c.workOn(calls, queue, attempt, k)
-			c.active.Add(-1)
-		}
-		queue.Done(k)
-	}
-}
-
-func (c *Collector) workOn(ctx context.Context, queue *queue, attempt attemptFunc, k graph.Key) {
-	again, err := attempt(ctx, k)
-	switch {
-	case errors.Is(err, act.ErrPaused):
-		queue.Add(k) // no worker takes it before the pause ends
-	case errors.Is(err, errPutAside):
-	case err != nil && ctx.Err() == nil:
-		c.logFailure(k, queue.retry(k, err), err)
-	case err == nil:
-		queue.succeeded(k)
-		if !again.IsZero() {
-			queue.AddAfter(k, again.Sub(c.now()))
-		}
-	}
-}
-
-// logFailure warns when an object has failed a few times, and when that lasts.
-func (c *Collector) logFailure(k graph.Key, failures int, err error) {
-	log := c.log.WithError(err).WithFields(logrus.Fields{"resource": k.Resource.String(), "uid": string(k.UID), "failures": failures})
-	const message = "cannot finish with an object; keeping it and trying again"
-	if failures == 3 || failures == 10 {
-		log.Warn(message)
-	} else {
-		log.Debug(message)
-	}
 }

@@ -83,8 +83,8 @@ func registerMetrics() {
 				}
 				return 0
 			}),
-			queueAge(deleteQueue, func(c *Collector) *queue { return c.queue }),
-			queueAge(orphanQueue, func(c *Collector) *queue { return c.orphans }),
+			queueAge(deleteQueue, func(c *Collector) *queue { return c.deleting.queue }),
+			queueAge(orphanQueue, func(c *Collector) *queue { return c.orphans.queue }),
 			gauge("nodes", "Observed objects in the graph.", func(c *Collector) int { return c.graph.Stats().Nodes }),
 			gauge("virtual_nodes", "UIDs that references name and no monitor shows.", func(c *Collector) int { return c.graph.Stats().Virtual }),
 			gauge("edges", "Owner references in the graph.", func(c *Collector) int { return c.graph.Stats().Edges }),

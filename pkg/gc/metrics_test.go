@@ -28,7 +28,7 @@ func TestSyncErrorsShareTheStockCounter(t *testing.T) {
 // What a worker counts when the resource's monitor has gone is not kept for the next
 // one.
 func TestCountsGoWithTheMonitor(t *testing.T) {
-	var c collected
+	var c tally
 	want := func(want uint64) {
 		t.Helper()
 		if n := c.count(configMaps, policies[0]); n != want {

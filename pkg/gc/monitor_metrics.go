@@ -65,19 +65,21 @@ func (c *Collector) collectMonitor(ch chan<- metrics.Metric, m observe.MonitorSt
 	}
 	ch <- metrics.NewLazyConstMetric(objectsDesc, metrics.GaugeValue, float64(c.graph.Count(gr)), gr.Group, gr.Resource)
 	for _, p := range policies {
-		ch <- metrics.NewLazyConstMetric(collectedDesc, metrics.CounterValue, float64(c.collected.count(gr, p)), gr.Group, gr.Resource, string(p))
+		ch <- metrics.NewLazyConstMetric(collectedDesc, metrics.CounterValue, float64(c.tally.count(gr, p)), gr.Group, gr.Resource, string(p))
 	}
 }
 
-// collected counts the objects that the collector has deleted, by resource, for as
+// tally counts the objects that the collector has deleted, by resource, for as
 // long as the resource has a monitor. What a worker counts later than that is dropped:
 // nobody would take it away again.
-type collected struct {
+type tally struct {
 	mu sync.Mutex
 	n  map[schema.GroupResource]map[metav1.DeletionPropagation]uint64
+	// all counts every object, also those of resources that have no monitor any more.
+	all int64
 }
 
-func (t *collected) begin(gr schema.GroupResource) {
+func (t *tally) begin(gr schema.GroupResource) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.n == nil {
@@ -86,22 +88,30 @@ func (t *collected) begin(gr schema.GroupResource) {
 	t.n[gr] = map[metav1.DeletionPropagation]uint64{}
 }
 
-func (t *collected) end(gr schema.GroupResource) {
+func (t *tally) end(gr schema.GroupResource) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	delete(t.n, gr)
 }
 
-func (t *collected) add(gr schema.GroupResource, p metav1.DeletionPropagation) {
+func (t *tally) add(gr schema.GroupResource, p metav1.DeletionPropagation) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	t.all++
 	if n := t.n[gr]; n != nil {
 		n[p]++
 	}
 }
 
-func (t *collected) count(gr schema.GroupResource, p metav1.DeletionPropagation) uint64 {
+func (t *tally) count(gr schema.GroupResource, p metav1.DeletionPropagation) uint64 {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.n[gr][p]
+}
+
+// total returns how many objects the collector has deleted.
+func (t *tally) total() int64 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.all
 }

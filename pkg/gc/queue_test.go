@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,9 +16,10 @@ import (
 	"github.com/reap-dev/reap/pkg/gc/pause"
 )
 
-// queueBy returns a queue of objects whose UIDs begin with their namespaces.
+// queueBy returns a queue of objects whose UIDs begin with their namespaces. Each + in a
+// UID stands for a hundred references.
 func queueBy(now func() time.Time) *queue {
-	return newQueue("", func(k graph.Key) string { return string(k.UID[:1]) }, now)
+	return newQueue("", func(k graph.Key) (string, int) { return string(k.UID[:1]), strings.Count(string(k.UID), "+") * 100 }, now)
 }
 
 func key(uid string) graph.Key { return graph.Key{Resource: configMaps, UID: types.UID(uid)} }
@@ -97,9 +99,9 @@ func TestQueueKnowsTheAgeOfItsOldest(t *testing.T) {
 // An object that can make no progress costs little, for as long as that lasts.
 func TestFailuresAreTriedAgainEverLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c, _ := collectorOf(t, func() time.Time { return time.Now() })
+		p := poolOf(t, time.Now)
 		tries := map[string]int{}
-		attempt := func(_ context.Context, k graph.Key) (time.Time, error) {
+		p.attempt = func(_ context.Context, k graph.Key) (time.Time, error) {
 			tries[string(k.UID)]++
 			if k.UID == "storm" {
 				return time.Time{}, errKeepsChanging
@@ -110,13 +112,13 @@ func TestFailuresAreTriedAgainEverLater(t *testing.T) {
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
-			c.work(ctx, ctx, c.queue, attempt)
+			p.work(ctx, ctx)
 		}()
-		c.queue.Add(key("never"))
-		c.queue.Add(key("storm"))
+		p.queue.Add(key("never"))
+		p.queue.Add(key("storm"))
 		time.Sleep(time.Hour)
 		cancel()
-		c.queue.ShutDown()
+		p.queue.ShutDown()
 		<-done
 		// An attempt is up to two calls, and there are sixty minutes; the first delays
 		// are short.
@@ -129,12 +131,58 @@ func TestFailuresAreTriedAgainEverLater(t *testing.T) {
 	})
 }
 
-// collectorOf returns a collector that reaches no server.
-func collectorOf(t *testing.T, now func() time.Time) (*Collector, *gate) {
+// poolOf returns a pool that is not paused; its attempts are the test's.
+func poolOf(t *testing.T, now func() time.Time) *pool {
 	t.Helper()
-	c := &Collector{graph: graph.New(), log: quiet(), now: now}
-	c.queue = newQueue("", c.graph.Namespace, now)
-	c.gate = newGate(now, c.log)
-	c.gate.set(pause.State{})
-	return c, c.gate
+	p := &pool{queue: newQueue("", graph.New().Shape, now), gate: newGate(now, quiet()), now: now, log: quiet()}
+	p.gate.set(pause.State{})
+	return p
+}
+
+// An object with many references costs its namespace as many turns as it is work.
+func TestObjectWithManyReferencesPaysForThem(t *testing.T) {
+	q := queueBy(time.Now)
+	defer q.ShutDown()
+	const five = "+++++"
+	for _, uid := range []string{"a1" + five, "a2" + five, "b1", "b2", "b3", "b4", "b5", "b6", "b7", "b8"} {
+		q.Add(key(uid))
+	}
+	want := []string{"a1" + five, "b1", "b2", "b3", "b4", "b5", "b6", "a2" + five, "b7", "b8"}
+	if got := take(t, q, 10); !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+	// Its namespace owes for it, though nothing of it is left to wait.
+	for _, uid := range []string{"a3", "b9", "c1", "c2", "c3"} {
+		q.Add(key(uid))
+	}
+	if got, want := take(t, q, 5), []string{"b9", "c1", "c2", "c3", "a3"}; !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}
+
+// Objects with very many references come after the others of their namespace.
+func TestHeavyObjectsComeLast(t *testing.T) {
+	q := queueBy(time.Now)
+	defer q.ShutDown()
+	heaviest := "a1" + strings.Repeat("+", 11)
+	for _, uid := range []string{heaviest, "a2", "a3"} {
+		q.Add(key(uid))
+	}
+	if got, want := take(t, q, 3), []string{"a2", "a3", heaviest}; !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}
+
+// What is remembered of namespaces without waiting objects has a bound.
+func TestDebtsAreBounded(t *testing.T) {
+	q := queueBy(time.Now)
+	defer q.ShutDown()
+	q.lanes.shape = func(k graph.Key) (string, int) { return string(k.UID), 900 }
+	for i := range 3 * debtsKept {
+		q.Add(key(fmt.Sprint("n", i)))
+	}
+	take(t, q, 3*debtsKept)
+	if n := len(q.lanes.debts); n == 0 || n > debtsKept {
+		t.Errorf("%d debts are remembered", n)
+	}
 }

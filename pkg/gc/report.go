@@ -2,7 +2,6 @@ package gc
 
 import (
 	"fmt"
-	"time"
 
 	"github.com/reap-dev/reap/pkg/gc/graph"
 	"github.com/reap-dev/reap/pkg/gc/pause"
@@ -15,11 +14,12 @@ func (c *Collector) Status() report.Status {
 	stats := c.graph.Stats()
 	s := report.Status{
 		Running: true, Since: c.began.UTC(), Now: now.UTC(), Pause: c.pauseReport(),
-		Synced: c.settled(), Workers: c.workers, Busy: int(c.active.Load()),
-		Queues:  []report.Queue{c.queue.report("delete"), c.orphans.report("orphan")},
+		Workers: c.workers, Busy: int(c.deleting.active.Load() + c.orphans.active.Load()),
+		Queues:  []report.Queue{c.deleting.queue.report("delete"), c.orphans.queue.report("orphan")},
 		Objects: stats.Nodes, References: stats.Edges, Virtual: stats.Virtual,
-		Collected: c.deleted.Load(),
+		Collected: c.tally.total(),
 	}
+	_, s.Synced = c.graph.Synced()
 	for _, m := range c.observer.States() {
 		r := report.Monitor{Resource: m.Resource.GroupResource().String(), State: string(m.State), Since: m.Since.UTC()}
 		if m.Err != nil {
@@ -27,9 +27,7 @@ func (c *Collector) Status() report.Status {
 		}
 		s.Monitors = append(s.Monitors, r)
 	}
-	s.Waiting, s.WaitingCount = report.WaitingIn(c.graph, func(d graph.Dependent) time.Time {
-		return c.deadlines.of(d.Key, d.Record, now).UTC().Round(0)
-	})
+	s.Waiting, s.WaitingCount = report.WaitingIn(c.graph, c.decideOptions(), now)
 	return s
 }
 
@@ -55,9 +53,7 @@ func (c *Collector) Why(k graph.Key) (report.Why, error) {
 	if !ok {
 		return report.Why{}, c.unseen(k)
 	}
-	a := &attempt{c: c, view: v, proved: map[ownerPlace]graph.Fact{}}
-	a.complete()
-	w := report.Explain(c.graph, &a.view, c.now())
+	w := report.Explain(c.graph, &c.attempts.about(v).view, c.decideOptions(), c.now())
 	w.Pause = c.pauseReport()
 	return w, nil
 }

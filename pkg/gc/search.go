@@ -2,9 +2,7 @@ package gc
 
 import (
 	"context"
-	"fmt"
 	"slices"
-	"strings"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -13,9 +11,24 @@ import (
 	"github.com/reap-dev/reap/pkg/gc/graph"
 )
 
-// search finds the dependents of owners by listing live. Owners that ask while a
-// pass is under way share the next one.
+// search finds the dependents of owners by listing live. Owners of one namespace that
+// ask while a pass over it is under way share the next one; owners of other namespaces
+// do not wait for it.
 type search struct {
+	catalog func() *graph.Catalog
+	list    func(ctx context.Context, r *graph.Resource, namespace string, each func(*graph.Record)) error
+	// holds returns why something that may hold dependents cannot be listed by anybody;
+	// nil if nothing is known to.
+	holds func() error
+
+	// mu protects byNamespace. A searched namespace is kept while somebody asks.
+	mu          sync.Mutex
+	byNamespace map[string]*searched
+}
+
+// searched is one namespace, or all of them, that is being searched.
+type searched struct {
+	asking int // protected by search.mu
 	// running is held by who makes the pass, and protects failed.
 	running sync.Mutex
 	failed  schema.GroupResource // what the last pass could not list
@@ -27,93 +40,100 @@ type search struct {
 
 // question asks for the dependents of one owner.
 type question struct {
-	uid       types.UID
-	namespace string
-	answered  bool // read and written while running is held
-	found     []graph.Dependent
-	err       error
+	uid      types.UID
+	answered bool // read and written while running is held
+	found    []graph.Node
+	err      error
 }
 
 // dependents lists the objects that name uid as their owner, by a pass over all
 // monitored resources that begins after the call; of an owner with a namespace
 // only there. An error means that a resource could not be read.
-func (s *search) dependents(ctx context.Context, c *Collector, uid types.UID, namespace string) ([]graph.Dependent, error) {
-	q := &question{uid: uid, namespace: namespace}
-	s.mu.Lock()
-	s.next = append(s.next, q)
-	s.mu.Unlock()
+func (s *search) dependents(ctx context.Context, uid types.UID, namespace string) ([]graph.Node, error) {
+	in := s.enter(namespace)
+	defer s.leave(namespace, in)
+	q := &question{uid: uid}
+	in.mu.Lock()
+	in.next = append(in.next, q)
+	in.mu.Unlock()
 
-	s.running.Lock()
-	defer s.running.Unlock()
+	in.running.Lock()
+	defer in.running.Unlock()
 	if !q.answered {
-		s.mu.Lock()
-		all := s.next
-		s.next = nil
-		s.mu.Unlock()
-		s.pass(ctx, c, all)
+		in.mu.Lock()
+		all := in.next
+		in.next = nil
+		in.mu.Unlock()
+		s.pass(ctx, in, namespace, all)
 	}
 	return q.found, q.err
 }
 
+func (s *search) enter(namespace string) *searched {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	in := s.byNamespace[namespace]
+	if in == nil {
+		in = &searched{}
+		if s.byNamespace == nil {
+			s.byNamespace = map[string]*searched{}
+		}
+		s.byNamespace[namespace] = in
+	}
+	in.asking++
+	return in
+}
+
+// leave forgets a namespace that nobody asks about, unless something in it could not be
+// listed.
+func (s *search) leave(namespace string, in *searched) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if in.asking--; in.asking == 0 && in.failed == (schema.GroupResource{}) {
+		delete(s.byNamespace, namespace)
+	}
+}
+
 // pass lists every monitored resource once and answers the questions. It begins with
 // what could not be listed last time: as long as that lasts, it costs one call.
-func (s *search) pass(ctx context.Context, c *Collector, questions []*question) {
+func (s *search) pass(ctx context.Context, in *searched, namespace string, questions []*question) {
 	byUID := make(map[types.UID][]*question, len(questions))
-	namespaces := map[string]bool{}
 	for _, q := range questions {
 		q.answered = true
 		byUID[q.uid] = append(byUID[q.uid], q)
-		namespaces[q.namespace] = true
 	}
-	if namespaces[""] {
-		// Somebody asks for all of them.
-		namespaces = map[string]bool{"": true}
-	}
-	resources := slices.Clone(c.graph.Catalog().Resources())
-	if i := slices.IndexFunc(resources, func(r *graph.Resource) bool { return r.GroupResource() == s.failed }); i > 0 {
-		resources[0], resources[i] = resources[i], resources[0]
-	}
-	s.failed = schema.GroupResource{}
 	fail := func(err error) {
 		for _, q := range questions {
 			q.err = err
 		}
 	}
-	if groups := c.neverDiscovered(); len(groups) > 0 {
-		fail(fmt.Errorf("API groups that cannot be discovered: %s", strings.Join(groups, ", ")))
+	resources := slices.Clone(s.catalog().Resources())
+	if i := slices.IndexFunc(resources, func(r *graph.Resource) bool { return r.GroupResource() == in.failed }); i > 0 {
+		resources[0], resources[i] = resources[i], resources[0]
+	}
+	in.failed = schema.GroupResource{}
+	if err := s.holds(); err != nil {
+		fail(err)
 		return
 	}
 	for _, r := range resources {
-		if !r.Monitored || !r.Namespaced && !namespaces[""] {
+		if !r.Monitored || !r.Namespaced && namespace != "" {
 			continue
 		}
-		for ns := range namespaces {
-			err := c.actor.List(ctx, r.Preferred(), ns, func(rec *graph.Record) {
-				asked := map[*question]bool{}
-				for _, ref := range rec.References {
-					for _, q := range byUID[ref.UID] {
-						if !asked[q] {
-							asked[q] = true
-							q.found = append(q.found, graph.Dependent{Key: graph.Key{Resource: r.GroupResource(), UID: rec.UID}, Record: rec})
-						}
+		err := s.list(ctx, r, namespace, func(rec *graph.Record) {
+			for i, ref := range rec.References {
+				for _, q := range byUID[ref.UID] {
+					first := slices.IndexFunc(rec.References, func(r graph.Reference) bool { return r.UID == ref.UID })
+					if first == i {
+						q.found = append(q.found, graph.Node{Key: graph.Key{Resource: r.GroupResource(), UID: rec.UID}, Record: rec})
 					}
 				}
-			})
-			if err != nil {
-				s.failed = r.GroupResource()
-				fail(err)
-				return
 			}
+		})
+		if err != nil {
+			in.failed = r.GroupResource()
+			fail(err)
+			return
 		}
 	}
-}
-
-// neverDiscovered returns the API groups of which nobody knows what they serve: all that
-// could be found of them by listing is unknown.
-func (c *Collector) neverDiscovered() []string {
-	known := map[string]bool{}
-	for _, r := range c.graph.Catalog().Resources() {
-		known[r.Group] = true
-	}
-	return slices.DeleteFunc(c.observer.Undiscovered(), func(group string) bool { return known[group] })
 }

@@ -36,7 +36,7 @@ func TestWriteThatWaitsInAClientIsNotSentInAPause(t *testing.T) {
 	kept := s.put("kept", "k", ref("owner", "o"), ref("other", "x"))
 	other := s.put("other", "x")
 	show(c, other)
-	c.graph.Deleted(configMaps, &graph.Record{Namespace: "ns", Name: "owner", UID: "o"})
+	c.graph.Deleted(configMaps, &graph.Record{Namespace: "ns", Name: "owner", UID: "o"}, c.now())
 	pauseBegins := func() { c.gate.set(pause.State{Paused: true}) }
 	for call, k := range map[string]graph.Key{"DELETE child": child, "PATCH kept": show(c, kept)} {
 		c.gate.set(pause.State{})
@@ -62,9 +62,9 @@ func TestReadIsSentAgainInAPause(t *testing.T) {
 	s.put("owner", "o")
 	c.gate.set(pause.State{Paused: true})
 	s.busyWhen("GET owner", func() {})
-	_, outcome, err := c.actor.Read(t.Context(), configMaps.WithVersion("v1"), "ns", "owner")
-	if outcome != act.Done || err != nil {
-		t.Errorf("the read ended as %v, %v", outcome, err)
+	_, is, err := c.attempts.actor.Read(t.Context(), configMaps.WithVersion("v1"), "ns", "owner", "o")
+	if is != act.Present || err != nil {
+		t.Errorf("the read ended as %v, %v", is, err)
 	}
 	s.wantCalls("GET owner", "GET owner")
 }

@@ -100,35 +100,62 @@ type Object struct {
 // Record returns the part that decisions are made from.
 func (o *Object) Record() *graph.Record { return graph.RecordOf(o.Metadata) }
 
-// Read reads an object live, from a quorum of the store. Gone is returned only
-// when the resource itself says that it has no such object; any other answer,
-// a 404 for an unknown path among them, is an error.
-func (a *Actor) Read(ctx context.Context, gvr schema.GroupVersionResource, namespace, name string) (*Object, Outcome, error) {
+// Existence is what a live read says about an object.
+type Existence uint8
+
+const (
+	// Unknown: the error says why nothing is known.
+	Unknown Existence = iota
+	// Present: it exists.
+	Present
+	// Absent: the resource itself says that it has no object of that name, or another
+	// object has the name.
+	Absent
+)
+
+// Read reads the object with a UID live, from a quorum of the store. Any answer but the
+// resource's own, a 404 for an unknown path among them, is an error.
+func (a *Actor) Read(ctx context.Context, gvr schema.GroupVersionResource, namespace, name string, uid types.UID) (*Object, Existence, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, callTimeout, errTimeout)
 	defer cancel()
 	m, err := a.client.Resource(gvr).Namespace(namespace).Get(ctx, name, metav1.GetOptions{})
 	if outcome, err := a.read(ctx, err, gvr, namespace, name); outcome != Done {
-		return nil, outcome, err
+		return nil, existence(outcome), err
 	}
-	return &Object{Resource: gvr, Metadata: m}, Done, nil
+	return withUID(&Object{Resource: gvr, Metadata: m}, uid)
+}
+
+// withUID is the answer of a read that found an object under the name.
+func withUID(o *Object, uid types.UID) (*Object, Existence, error) {
+	if o.Metadata.UID != uid {
+		return nil, Absent, nil
+	}
+	return o, Present, nil
+}
+
+func existence(o Outcome) Existence {
+	if o == Gone {
+		return Absent
+	}
+	return Unknown
 }
 
 // ReadStatus is Read for an object that is being deleted, and finds out whether its
 // controller is behind. The deletion counts as one change itself.
-func (a *Actor) ReadStatus(ctx context.Context, gvr schema.GroupVersionResource, namespace, name string) (*Object, Outcome, error) {
+func (a *Actor) ReadStatus(ctx context.Context, gvr schema.GroupVersionResource, namespace, name string, uid types.UID) (*Object, Existence, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, callTimeout, errTimeout)
 	defer cancel()
 	u, err := a.objects.Resource(gvr).Namespace(namespace).Get(ctx, name, metav1.GetOptions{})
 	if outcome, err := a.read(ctx, err, gvr, namespace, name); outcome != Done {
-		return nil, outcome, err
+		return nil, existence(outcome), err
 	}
 	m := &metav1.PartialObjectMetadata{}
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, m); err != nil {
-		return nil, Failed, fmt.Errorf("reading %s %s: %w", gvr.GroupResource(), nameOf(namespace, name), err)
+		return nil, Unknown, fmt.Errorf("reading %s %s: %w", gvr.GroupResource(), nameOf(namespace, name), err)
 	}
 	// A status without the field, or with something else in it, says nothing.
 	observed, says, err := unstructured.NestedInt64(u.Object, "status", "observedGeneration")
-	return &Object{Resource: gvr, Metadata: m, Behind: says && err == nil && observed < m.Generation-1}, Done, nil
+	return withUID(&Object{Resource: gvr, Metadata: m, Behind: says && err == nil && observed < m.Generation-1}, uid)
 }
 
 // read classifies the answer to a read.
@@ -156,14 +183,18 @@ func (a *Actor) Verify(ctx context.Context, o graph.OwnerView, now time.Time) (g
 	if why := content.IsPathSegmentName(o.At.Name); len(why) > 0 {
 		return graph.Fact{}, fmt.Errorf("verifying owner: no object can have the name %q: %s", o.At.Name, strings.Join(why, ", "))
 	}
-	live, outcome, err := a.Read(ctx, gv.WithResource(o.Resource.Name), o.At.Namespace, o.At.Name)
+	live, is, err := a.Read(ctx, gv.WithResource(o.Resource.Name), o.At.Namespace, o.At.Name, o.Reference.UID)
 	switch {
 	case err != nil:
 		return graph.Fact{}, fmt.Errorf("verifying owner: %w", err)
-	case outcome == Gone || live.Metadata.UID != o.Reference.UID:
+	case is == Absent:
 		return graph.Fact{State: graph.Absent}, nil
 	}
-	return graph.Fact{State: graph.Present, Seen: now, Waiting: live.Record().WaitingForDependents()}, nil
+	fact := graph.Fact{State: graph.Present, Seen: now}
+	if live.Record().WaitingForDependents() {
+		fact.Waiting, fact.Version = true, live.Metadata.ResourceVersion
+	}
+	return fact, nil
 }
 
 // Delete deletes the object that was decided on, and no other.

@@ -1,6 +1,7 @@
 package act
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -13,6 +14,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
@@ -213,7 +215,7 @@ func TestDropReferencesLeavesAllOthers(t *testing.T) {
 
 func TestErrorsNameWhatWasTried(t *testing.T) {
 	a := against(t, status(500, metav1.StatusReasonInternalError, nil))
-	_, _, err := a.Read(t.Context(), configMaps, "ns", "n")
+	_, _, err := a.Read(t.Context(), configMaps, "ns", "n", "u")
 	if want := "configmaps ns/n"; !strings.Contains(fmt.Sprint(err), want) {
 		t.Errorf("%v does not name %s", err, want)
 	}
@@ -269,5 +271,29 @@ func TestListReadsAllPagesOrFails(t *testing.T) {
 	}
 	if err := a.List(t.Context(), configMaps, "ns", each); err == nil {
 		t.Error("half a list passes for a whole one")
+	}
+}
+
+// TestReadIsOfOneObject: whoever asks for an object is not told of another with its name.
+func TestReadIsOfOneObject(t *testing.T) {
+	gone := &metav1.StatusDetails{Name: "n", Kind: "configmaps"}
+	for _, c := range []struct {
+		name   string
+		answer http.HandlerFunc
+		want   Existence
+		fails  bool
+	}{
+		{"it", found(metav1.ObjectMeta{Namespace: "ns", Name: "n", UID: "u"}), Present, false},
+		{"another of its name", found(metav1.ObjectMeta{Namespace: "ns", Name: "n", UID: "other"}), Absent, false},
+		{"none of its name", status(404, metav1.StatusReasonNotFound, gone), Absent, false},
+		{"an error", status(500, metav1.StatusReasonInternalError, nil), Unknown, true},
+	} {
+		a := against(t, c.answer)
+		for how, read := range map[string]func(context.Context, schema.GroupVersionResource, string, string, types.UID) (*Object, Existence, error){"metadata": a.Read, "status": a.ReadStatus} {
+			live, is, err := read(t.Context(), configMaps, "ns", "n", "u")
+			if is != c.want || (err != nil) != c.fails || (live != nil) != (is == Present) {
+				t.Errorf("%s, %s: %v, %v, %v", c.name, how, live, is, err)
+			}
+		}
 	}
 }

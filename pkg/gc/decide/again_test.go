@@ -13,7 +13,7 @@ import (
 func TestSightThatTheMonitorContradictsIsNotFinal(t *testing.T) {
 	o := owner("o", func(o *graph.OwnerView) { o.Observed, o.Fact = waiter, present(0) })
 	v := graph.View{Record: &graph.Record{Namespace: "n", Name: "d", UID: "d"}, Owners: []graph.OwnerView{o}}
-	if d := Decide(&v, now); d.Reason != OwnerSolid || !d.Again.Equal(now.Add(WaitingFor)) {
+	if d := Decide(&v, Options{}, now); d.Reason != OwnerSolid || !d.Again.Equal(now.Add(WaitingFor)) {
 		t.Errorf("it is looked at again at %v", d.Again)
 	}
 }

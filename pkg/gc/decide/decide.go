@@ -28,8 +28,12 @@ const SettleFor = 250 * time.Millisecond
 // deleted, or do not exist any more.
 const ObserveFor = 10 * time.Second
 
-// syncAgain is when to look again while resources are still being listed.
+// syncAgain is when to decide again while resources are still being listed.
 const syncAgain = time.Second
+
+// VerifyAtOnce bounds the live reads that one decision asks for. An object may name
+// thousands of owners, and others want their turn.
+const VerifyAtOnce = 50
 
 // Action is what should be done.
 type Action uint8
@@ -49,10 +53,12 @@ const (
 	Orphan
 	// Release: take the finalizer foregroundDeletion off the object.
 	Release
+	// Survey: set View.Survey and decide again.
+	Survey
 )
 
 func (a Action) String() string {
-	return [...]string{"nothing", "verify", "confirm", "delete", "drop", "orphan", "release"}[a]
+	return [...]string{"nothing", "verify", "confirm", "delete", "drop", "orphan", "release", "survey"}[a]
 }
 
 // Reason says why, as a bounded set of words that metrics and logs share.
@@ -64,8 +70,8 @@ const (
 	OwnerSolid        Reason = "owner-solid"         // an owner exists
 	OwnerUnknown      Reason = "owner-unknown"       // an owner's kind cannot be resolved
 	OwnerInvalid      Reason = "owner-invalid"       // an owner cannot be named that way
-	OwnerUnsure       Reason = "owner-unverified"    // an owner has to be read live
-	Unsure            Reason = "unverified"          // the object itself has to be read live
+	OwnerUnverified   Reason = "owner-unverified"    // an owner has to be read live
+	Missing           Reason = "unverified"          // no monitor shows the object any more; it has to be read live
 	OwnersDangling    Reason = "owners-dangling"     // every owner is proved absent
 	OwnerWaiting      Reason = "owner-waiting"       // no owner stays, and one waits for its dependents
 	SomeDangling      Reason = "some-dangling"       // an owner exists, others are absent or waiting
@@ -81,7 +87,7 @@ const (
 // Reasons lists every Reason.
 func Reasons() []Reason {
 	return []Reason{
-		NoReferences, BeingDeleted, OwnerSolid, OwnerUnknown, OwnerInvalid, OwnerUnsure, Unsure, OwnersDangling, OwnerWaiting,
+		NoReferences, BeingDeleted, OwnerSolid, OwnerUnknown, OwnerInvalid, OwnerUnverified, Missing, OwnersDangling, OwnerWaiting,
 		SomeDangling, OwnerOrphaned, Orphaning, WaitsForDependent, Settling, ControllerBehind, TimedOut, NothingBlocks,
 	}
 }
@@ -90,8 +96,10 @@ func Reasons() []Reason {
 type Decision struct {
 	Action Action
 	Reason Reason
-	// Verify holds the owners to read live; set for Verify.
-	Verify []graph.OwnerView
+	// Verify holds owners to read live, VerifyAtOnce at the most, and Unverified counts
+	// those beyond; set for Verify.
+	Verify     []graph.OwnerView
+	Unverified int
 	// Policy is the propagation policy; set for Delete.
 	Policy metav1.DeletionPropagation
 	// Drop holds references that are to go, as whole values; set for Drop.
@@ -101,14 +109,14 @@ type Decision struct {
 }
 
 // Decide says what should be done about the object in the view at the time now.
-func Decide(v *graph.View, now time.Time) Decision {
+func Decide(v *graph.View, o Options, now time.Time) Decision {
 	switch r := v.Record; {
-	case v.Unsure:
-		return Decision{Action: Confirm, Reason: Unsure}
+	case v.Missing:
+		return Decision{Action: Confirm, Reason: Missing}
 	case r.Deleting && r.Orphan:
 		return Decision{Action: Orphan, Reason: Orphaning}
 	case r.WaitingForDependents():
-		return release(v, now)
+		return release(v, o, now)
 	case r.Deleting:
 		return Decision{Reason: BeingDeleted}
 	case len(v.Owners) == 0:
@@ -117,16 +125,44 @@ func Decide(v *graph.View, now time.Time) Decision {
 	return collect(v, now)
 }
 
+// From is Decide for an object in a graph, which is surveyed if need be; the view gets
+// the survey.
+func From(g *graph.Graph, v *graph.View, o Options, now time.Time) Decision {
+	d := Decide(v, o, now)
+	if d.Action != Survey {
+		return d
+	}
+	s, _ := g.Survey(v.Key) // of an object that has gone meanwhile, nothing is below
+	v.Survey = &s
+	return Decide(v, o, now)
+}
+
 // release decides about an object in foreground deletion.
-func release(v *graph.View, now time.Time) Decision {
-	settled, observed := v.WaitingSince.Add(SettleFor), v.WaitingSince.Add(ObserveFor)
+func release(v *graph.View, o Options, now time.Time) Decision {
+	hold := func(r Reason, again time.Time) Decision {
+		deadline, survey := Deadline(v, o, now)
+		switch {
+		case survey:
+			return Decision{Action: Survey, Reason: r}
+		case deadline.IsZero():
+			return Decision{Reason: r, Again: again}
+		case !now.Before(deadline):
+			return Decision{Action: Release, Reason: TimedOut}
+		case again.IsZero() || deadline.Before(again):
+			again = deadline
+		}
+		return Decision{Reason: r, Again: again}
+	}
+	known := v.Wait.Since
+	if v.SyncedSince.After(known) {
+		known = v.SyncedSince
+	}
+	settled, observed := known.Add(SettleFor), v.Wait.Since.Add(ObserveFor)
 	switch {
-	case v.Blocker != nil && !v.Deadline.IsZero() && !now.Before(v.Deadline):
-		return Decision{Action: Release, Reason: TimedOut}
-	case v.Blocker != nil:
-		return Decision{Reason: WaitsForDependent, Again: v.Deadline}
-	case !v.Synced || v.WaitingSince.IsZero():
-		return Decision{Reason: Settling, Again: now.Add(syncAgain)}
+	case v.Blocking > 0:
+		return hold(WaitsForDependent, time.Time{})
+	case v.SyncedSince.IsZero() || v.Wait.Since.IsZero():
+		return hold(Settling, now.Add(syncAgain))
 	case now.Before(settled):
 		return Decision{Reason: Settling, Again: settled}
 	case v.Behind && now.Before(observed):
@@ -138,7 +174,7 @@ func release(v *graph.View, now time.Time) Decision {
 // collect decides about an object that nobody has deleted, by its owners.
 func collect(v *graph.View, now time.Time) Decision {
 	var (
-		verify []graph.OwnerView
+		verify []graph.OwnerView // the first of those that are not verified
 		drop   []graph.Reference // what goes if the object stays for another owner
 		freed  []graph.Reference // what goes in any case
 		again  time.Time
@@ -150,7 +186,9 @@ func collect(v *graph.View, now time.Time) Decision {
 		count[s]++
 		switch s {
 		case Unverified:
-			verify = append(verify, *o)
+			if len(verify) < VerifyAtOnce {
+				verify = append(verify, *o)
+			}
 		case Dangling, Waiting:
 			drop = append(drop, o.Reference)
 		case Orphaned:
@@ -164,9 +202,14 @@ func collect(v *graph.View, now time.Time) Decision {
 			}
 		}
 	}
+	more := count[Unverified] - len(verify)
 	switch {
+	case count[Solid] > 0 && len(drop) > 0 && more > 0:
+		// The object stays, whatever the others are. What waits now may not wait any more
+		// when all of those have been read.
+		return Decision{Action: Drop, Reason: SomeDangling, Drop: drop, Again: again}
 	case count[Unverified] > 0:
-		return Decision{Action: Verify, Reason: OwnerUnsure, Verify: verify}
+		return Decision{Action: Verify, Reason: OwnerUnverified, Verify: verify, Unverified: more}
 	case len(freed) > 0:
 		// What was left behind on purpose stays; once free of that owner it is judged
 		// by the others alone, and without any it is nobody's.

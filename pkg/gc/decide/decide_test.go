@@ -1,6 +1,8 @@
 package decide
 
 import (
+	"fmt"
+	"math"
 	"reflect"
 	"slices"
 	"testing"
@@ -70,8 +72,14 @@ func TestJudge(t *testing.T) {
 		{"monitored, seen too long ago", "n", ow{Resource: namespaced, KindServed: true, Fact: present(RecheckMonitored)}, Unverified},
 		{"waits, as a monitor shows it", "n", ow{Resource: namespaced, KindServed: true, Observed: waiter}, Unverified},
 		{"waits, read just now", "n", ow{Resource: namespaced, KindServed: true, Observed: waiter, Fact: waits(0)}, Waiting},
-		{"waits, read a moment short of too long ago", "n", ow{Resource: namespaced, KindServed: true, Observed: waiter, Fact: waits(WaitingFor - 1)}, Waiting},
-		{"waits, read too long ago", "n", ow{Resource: namespaced, KindServed: true, Observed: waiter, Fact: waits(WaitingFor)}, Unverified},
+		{"waits, read a moment short of too long ago", "n", ow{Resource: namespaced, KindServed: true, Observed: waiterAt("7"), Fact: readAt("7", waits(WaitingShown-1))}, Waiting},
+		{"waits, read too long ago", "n", ow{Resource: namespaced, KindServed: true, Observed: waiterAt("7"), Fact: readAt("7", waits(WaitingShown))}, Unverified},
+		{"waits, shown at a newer version", "n", ow{Resource: namespaced, KindServed: true, Observed: waiterAt("10"), Fact: readAt("9", waits(WaitingShown-1))}, Waiting},
+		{"waits, shown at an older version", "n", ow{Resource: namespaced, KindServed: true, Observed: waiterAt("9"), Fact: readAt("10", waits(WaitingFor))}, Unverified},
+		{"waits, shown at an older version, read just now", "n", ow{Resource: namespaced, KindServed: true, Observed: waiterAt("9"), Fact: readAt("10", waits(WaitingFor-1))}, Waiting},
+		{"waits, shown at a version that says nothing", "n", ow{Resource: namespaced, KindServed: true, Observed: waiterAt("b"), Fact: readAt("a", waits(WaitingFor))}, Unverified},
+		{"called off since it was read", "n", ow{Resource: namespaced, KindServed: true, Observed: &graph.Record{ResourceVersion: "8"}, Fact: readAt("7", waits(0))}, Solid},
+		{"waits since it was shown", "n", ow{Resource: namespaced, KindServed: true, Observed: &graph.Record{ResourceVersion: "7"}, Fact: readAt("8", waits(0))}, Waiting},
 		{"waits, and no monitor shows it", "n", ow{Resource: unwatched, KindServed: true, Fact: waits(0)}, Waiting},
 		{"the same, too long ago", "n", ow{Resource: unwatched, KindServed: true, Fact: waits(WaitingFor)}, Unverified},
 		{"shown as waiting, read as not", "n", ow{Resource: namespaced, KindServed: true, Observed: waiter, Fact: present(0)}, Solid},
@@ -108,6 +116,15 @@ func TestJudge(t *testing.T) {
 	}
 }
 
+// waiterAt is waiter with a version, readAt a fact about such an owner.
+func waiterAt(version string) *graph.Record {
+	w := *waiter
+	w.ResourceVersion = version
+	return &w
+}
+
+func readAt(version string, f graph.Fact) graph.Fact { f.Version = version; return f }
+
 func TestDecide(t *testing.T) {
 	solid := owner("solid", func(o *graph.OwnerView) { o.Observed = somebody })
 	dangling := owner("dangling", func(o *graph.OwnerView) { o.Fact = gone })
@@ -124,7 +141,9 @@ func TestDecide(t *testing.T) {
 	left := owner("left", func(o *graph.OwnerView) { o.Resource, o.KindServed, o.Fact = nil, false, gone })
 
 	type owners = []graph.OwnerView
-	verify := func(o ...graph.OwnerView) Decision { return Decision{Action: Verify, Reason: OwnerUnsure, Verify: o} }
+	verify := func(o ...graph.OwnerView) Decision {
+		return Decision{Action: Verify, Reason: OwnerUnverified, Verify: o}
+	}
 	drop := func(o ...graph.OwnerView) Decision {
 		d := Decision{Action: Drop, Reason: SomeDangling}
 		for i := range o {
@@ -179,7 +198,7 @@ func TestDecide(t *testing.T) {
 		{"a version unknown beside seen", owners{version, seen}, again(keep(OwnerSolid), seen)},
 	} {
 		v := graph.View{Record: &graph.Record{Namespace: "n", Name: "d", UID: "d"}, Owners: c.owners}
-		if got := Decide(&v, now); !reflect.DeepEqual(got, c.want) {
+		if got := Decide(&v, Options{}, now); !reflect.DeepEqual(got, c.want) {
 			t.Errorf("%s:\n got %+v\nwant %+v", c.name, got, c.want)
 		}
 		// Whatever its owners, an object that somebody has deleted is left to itself.
@@ -196,45 +215,85 @@ func TestDecide(t *testing.T) {
 			case r.Foreground:
 				want = Decision{Reason: Settling, Again: now.Add(syncAgain)}
 			}
-			if got := Decide(&v, now); !reflect.DeepEqual(got, want) {
+			if got := Decide(&v, Options{}, now); !reflect.DeepEqual(got, want) {
 				t.Errorf("%s, %+v:\n got %+v\nwant %+v", c.name, r, got, want)
 			}
 		}
 		// What no monitor shows is read before anything else, whatever it is.
 		for _, r := range []graph.Record{{}, {Deleting: true}, {Deleting: true, Foreground: true}, {Deleting: true, Orphan: true}} {
-			v.Record, v.Unsure = &r, true
-			if got, want := Decide(&v, now), (Decision{Action: Confirm, Reason: Unsure}); !reflect.DeepEqual(got, want) {
+			v.Record, v.Missing = &r, true
+			if got, want := Decide(&v, Options{}, now), (Decision{Action: Confirm, Reason: Missing}); !reflect.DeepEqual(got, want) {
 				t.Errorf("%s, unsure:\n got %+v\nwant %+v", c.name, got, want)
 			}
 		}
 	}
 }
 
+// TestReadsOfOneDecisionAreBounded: an object that names thousands of owners takes many turns.
+func TestReadsOfOneDecisionAreBounded(t *testing.T) {
+	var owners []graph.OwnerView
+	for i := range 3 * VerifyAtOnce {
+		owners = append(owners, owner(fmt.Sprint(i), nil))
+	}
+	decide := func(more ...graph.OwnerView) Decision {
+		return Decide(&graph.View{Record: &graph.Record{Namespace: "n"}, Owners: append(slices.Clone(owners), more...)}, Options{}, now)
+	}
+	want := Decision{Action: Verify, Reason: OwnerUnverified, Verify: owners[:VerifyAtOnce], Unverified: 2 * VerifyAtOnce}
+	if got := decide(); !reflect.DeepEqual(got, want) {
+		t.Errorf("got %+v", got)
+	}
+	solid := owner("solid", func(o *graph.OwnerView) { o.Observed = somebody })
+	dangling := owner("dangling", func(o *graph.OwnerView) { o.Fact = gone })
+	if got := decide(solid); !reflect.DeepEqual(got, want) {
+		t.Errorf("beside a solid owner: got %+v", got)
+	}
+	// One solid owner is enough to keep it and to drop what is known to dangle.
+	if got := decide(dangling, solid); got.Action != Drop || !slices.Equal(got.Drop, []graph.Reference{dangling.Reference}) {
+		t.Errorf("beside a solid owner and a dangling one: got %+v", got)
+	}
+	if got := decide(dangling); got.Action != Verify {
+		t.Errorf("beside a dangling owner: got %+v", got)
+	}
+}
+
 func TestRelease(t *testing.T) {
-	blocker := &graph.Dependent{Record: somebody}
 	wait := func(r Reason, until time.Time) Decision { return Decision{Reason: r, Again: until} }
+	since := func(d time.Duration) graph.Wait { return graph.Wait{Since: now.Add(-d), Progress: now.Add(-d)} }
+	long := now.Add(-time.Hour) // since when everything has been listed
+	minute := Options{Timeout: Timeout{Base: time.Minute, PerDependent: time.Second}}
+	release := Decision{Action: Release, Reason: NothingBlocks}
+	late := Decision{Action: Release, Reason: TimedOut}
 	for _, c := range []struct {
-		name string
-		view graph.View
-		want Decision
+		name    string
+		view    graph.View
+		options Options
+		want    Decision
 	}{
-		{"blocked", graph.View{Blocker: blocker, Synced: true, WaitingSince: now.Add(-time.Hour)}, wait(WaitsForDependent, time.Time{})},
-		{"blocked, not synced", graph.View{Blocker: blocker}, wait(WaitsForDependent, time.Time{})},
-		{"not synced", graph.View{WaitingSince: now.Add(-time.Hour)}, wait(Settling, now.Add(syncAgain))},
-		{"nobody knows since when", graph.View{Synced: true}, wait(Settling, now.Add(syncAgain))},
-		{"just begun", graph.View{Synced: true, WaitingSince: now}, wait(Settling, now.Add(SettleFor))},
-		{"nearly settled", graph.View{Synced: true, WaitingSince: now.Add(1 - SettleFor)}, wait(Settling, now.Add(1))},
-		{"settled", graph.View{Synced: true, WaitingSince: now.Add(-SettleFor)}, Decision{Action: Release, Reason: NothingBlocks}},
-		{"its controller is behind", graph.View{Synced: true, Behind: true, WaitingSince: now.Add(-time.Second)}, Decision{Reason: ControllerBehind, Again: now.Add(ObserveFor - time.Second)}},
-		{"its controller is behind for too long", graph.View{Synced: true, Behind: true, WaitingSince: now.Add(-ObserveFor)}, Decision{Action: Release, Reason: NothingBlocks}},
-		{"blocked until a deadline", graph.View{Blocker: blocker, Synced: true, WaitingSince: now, Deadline: now.Add(1)}, wait(WaitsForDependent, now.Add(1))},
-		{"blocked for too long", graph.View{Blocker: blocker, Deadline: now}, Decision{Action: Release, Reason: TimedOut}},
-		{"not blocked, with a deadline that has passed", graph.View{WaitingSince: now, Synced: true, Deadline: now.Add(-1)}, wait(Settling, now.Add(SettleFor))},
-		{"with dependents that do not block", graph.View{Synced: true, HasDependents: true, WaitingSince: now.Add(-time.Hour)}, Decision{Action: Release, Reason: NothingBlocks}},
-		{"without an owner of its own", graph.View{Synced: true, WaitingSince: now.Add(-time.Hour), Owners: []graph.OwnerView{owner("o", nil)}}, Decision{Action: Release, Reason: NothingBlocks}},
+		{"blocked", graph.View{Blocking: 1, SyncedSince: long, Wait: since(time.Hour)}, Options{}, wait(WaitsForDependent, time.Time{})},
+		{"blocked, not synced", graph.View{Blocking: 1}, Options{}, wait(WaitsForDependent, time.Time{})},
+		{"not synced", graph.View{Wait: since(time.Hour)}, Options{}, wait(Settling, now.Add(syncAgain))},
+		{"not synced until a deadline", graph.View{Wait: since(time.Minute - 1)}, minute, wait(Settling, now.Add(1))},
+		{"not synced for too long", graph.View{Wait: since(time.Hour), Survey: &graph.Survey{}}, minute, late},
+		{"nobody knows since when", graph.View{SyncedSince: long}, Options{}, wait(Settling, now.Add(syncAgain))},
+		{"just begun", graph.View{SyncedSince: long, Wait: since(0)}, Options{}, wait(Settling, now.Add(SettleFor))},
+		{"just synced", graph.View{SyncedSince: now, Wait: since(time.Hour)}, Options{}, wait(Settling, now.Add(SettleFor))},
+		{"nearly settled", graph.View{SyncedSince: long, Wait: since(SettleFor - 1)}, Options{}, wait(Settling, now.Add(1))},
+		{"settled", graph.View{SyncedSince: long, Wait: since(SettleFor)}, Options{}, release},
+		{"settled, and late", graph.View{SyncedSince: long, Wait: since(time.Hour)}, minute, release},
+		{"its controller is behind", graph.View{SyncedSince: long, Behind: true, Wait: since(time.Second)}, Options{}, wait(ControllerBehind, now.Add(ObserveFor-time.Second))},
+		{"its controller is behind for too long", graph.View{SyncedSince: long, Behind: true, Wait: since(ObserveFor)}, Options{}, release},
+		{"blocked until a deadline", graph.View{Blocking: 1, SyncedSince: long, Wait: since(0)}, minute, wait(WaitsForDependent, now.Add(time.Minute))},
+		{"what is below has to be counted", graph.View{Blocking: 1, SyncedSince: long, Wait: since(time.Minute)}, minute, Decision{Action: Survey, Reason: WaitsForDependent}},
+		{"nothing is below", graph.View{Blocking: 1, SyncedSince: long, Wait: since(time.Minute), Survey: &graph.Survey{}}, minute, late},
+		{"two are below", graph.View{Blocking: 1, SyncedSince: long, Wait: since(time.Minute), Survey: &graph.Survey{Descendants: 2}}, minute, wait(WaitsForDependent, now.Add(2*time.Second))},
+		{"two were below for too long", graph.View{Blocking: 1, SyncedSince: long, Wait: since(time.Minute + 2*time.Second), Survey: &graph.Survey{Descendants: 2}}, minute, late},
+		{"one far below went just now", graph.View{Blocking: 1, SyncedSince: long, Wait: since(time.Hour), Survey: &graph.Survey{Descendants: 1, Progress: now}}, minute, wait(WaitsForDependent, now.Add(61*time.Second))},
+		{"so many are below that time runs out", graph.View{Blocking: 1, SyncedSince: long, Wait: since(time.Hour), Survey: &graph.Survey{Descendants: 1 << 60}}, minute, wait(WaitsForDependent, now.Add(-59*time.Minute).Add(math.MaxInt64/3))},
+		{"with dependents that do not block", graph.View{SyncedSince: long, HasDependents: true, Wait: since(time.Hour)}, Options{}, release},
+		{"without an owner of its own", graph.View{SyncedSince: long, Wait: since(time.Hour), Owners: []graph.OwnerView{owner("o", nil)}}, Options{}, release},
 	} {
 		c.view.Record = waiter
-		if got := Decide(&c.view, now); !reflect.DeepEqual(got, c.want) {
+		if got := Decide(&c.view, c.options, now); !reflect.DeepEqual(got, c.want) {
 			t.Errorf("%s:\n got %+v\nwant %+v", c.name, got, c.want)
 		}
 	}
@@ -261,7 +320,7 @@ func TestInvalidReferenceVetoesDeletion(t *testing.T) {
 		{"beside solid and dangling", []graph.OwnerView{invalid, dangling, solid}, Drop, SomeDangling},
 	} {
 		v := graph.View{Record: &graph.Record{Name: "d", UID: "d"}, Owners: c.owners}
-		d := Decide(&v, now)
+		d := Decide(&v, Options{}, now)
 		if d.Action != c.action || d.Reason != c.reason {
 			t.Errorf("%s: %s because %s", c.name, d.Action, d.Reason)
 		}
@@ -284,20 +343,20 @@ func TestDeleteHonoursAFinalizerThatIsThere(t *testing.T) {
 		{true, true, metav1.DeletePropagationOrphan},
 	} {
 		v := graph.View{Record: &graph.Record{Namespace: "n", Foreground: c.foreground, Orphan: c.orphan}, Owners: []graph.OwnerView{dangling}}
-		if d := Decide(&v, now); d.Action != Delete || d.Policy != c.want {
+		if d := Decide(&v, Options{}, now); d.Action != Delete || d.Policy != c.want {
 			t.Errorf("foreground %v, orphan %v: %s %s", c.foreground, c.orphan, d.Action, d.Policy)
 		}
 		v.HasDependents = true
-		if d := Decide(&v, now); d.Action != Delete || d.Policy != c.want {
+		if d := Decide(&v, Options{}, now); d.Action != Delete || d.Policy != c.want {
 			t.Errorf("foreground %v, orphan %v, with dependents: %s %s", c.foreground, c.orphan, d.Action, d.Policy)
 		}
 		// A waiting owner has its dependents' dependents wait too, and keeps the rest.
 		v.Owners = []graph.OwnerView{owner("waiting", func(o *graph.OwnerView) { o.Observed, o.Fact = waiter, waits(0) }), dangling}
-		if d := Decide(&v, now); d.Action != Delete || d.Policy != metav1.DeletePropagationForeground {
+		if d := Decide(&v, Options{}, now); d.Action != Delete || d.Policy != metav1.DeletePropagationForeground {
 			t.Errorf("foreground %v, orphan %v, with dependents, of a waiting owner: %s %s", c.foreground, c.orphan, d.Action, d.Policy)
 		}
 		v.HasDependents = false
-		if d := Decide(&v, now); d.Action != Delete || d.Policy != c.want {
+		if d := Decide(&v, Options{}, now); d.Action != Delete || d.Policy != c.want {
 			t.Errorf("foreground %v, orphan %v, of a waiting owner: %s %s", c.foreground, c.orphan, d.Action, d.Policy)
 		}
 	}
@@ -315,7 +374,7 @@ func TestWordsAreDistinct(t *testing.T) {
 	for s := Unverified; s <= Invalid; s++ {
 		states = append(states, s.String())
 	}
-	for a := Nothing; a <= Release; a++ {
+	for a := Nothing; a <= Survey; a++ {
 		actions = append(actions, a.String())
 	}
 	for _, r := range Reasons() {

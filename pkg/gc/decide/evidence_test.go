@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"testing"
 	"time"
 
@@ -39,7 +40,7 @@ func TestDeleteNeedsEvidenceAtItsOwnCoordinates(t *testing.T) {
 				if !ok {
 					t.Fatalf("%v is not observed", k)
 				}
-				d := Decide(&v, now)
+				d := Decide(&v, Options{}, now)
 				refs := d.Drop
 				if d.Action == Delete {
 					refs = v.Record.References
@@ -73,14 +74,18 @@ type evidenceWorld struct {
 	// waits holds what a live read has just found in foreground deletion, and nothing
 	// has contradicted since.
 	waits map[evidence]bool
-	log   string
+	// waited holds what an older read has found in foreground deletion: that counts once a
+	// monitor shows it too.
+	waited  map[evidence]bool
+	version int
+	log     string
 }
 
 func newEvidenceWorld(r *rand.Rand) *evidenceWorld {
-	w := &evidenceWorld{r: r, g: graph.New(), served: true, objects: map[graph.Key]*graph.Record{}, proofs: map[evidence]bool{}, waits: map[evidence]bool{}}
-	w.g.SetCatalog(graph.NewCatalog([]*graph.Resource{namespaced, global}))
+	w := &evidenceWorld{r: r, g: graph.New(), served: true, objects: map[graph.Key]*graph.Record{}, proofs: map[evidence]bool{}, waits: map[evidence]bool{}, waited: map[evidence]bool{}, version: 10}
+	w.g.SetCatalog(graph.NewCatalog([]*graph.Resource{namespaced, global}), now)
 	for _, res := range []*graph.Resource{namespaced, global} {
-		w.g.AddResource(res.GroupResource(), res.GroupKind())
+		w.g.AddResource(res.GroupResource(), res.GroupKind(), now)
 	}
 	return w
 }
@@ -100,6 +105,8 @@ func (w *evidenceWorld) step() {
 	gr := res.GroupResource()
 	rec := &graph.Record{UID: pick[types.UID](w, "a", "b", "c", "d")}
 	rec.Name = string(rec.UID)
+	w.version++
+	rec.ResourceVersion = strconv.Itoa(w.version)
 	if res.Namespaced {
 		rec.Namespace = pick(w, "n", "m")
 		for k, o := range w.objects {
@@ -122,13 +129,20 @@ func (w *evidenceWorld) step() {
 		}
 		rec.Deleting, rec.Foreground = w.r.IntN(3) == 0, w.r.IntN(2) == 0
 		note("show")
-		w.g.Upsert(gr, rec)
+		w.g.Upsert(gr, rec, now)
 		w.objects[k] = rec
-		delete(w.waits, evidence{rec.UID, place}) // the monitor is newer
+		switch e := (evidence{rec.UID, place}); {
+		case !rec.WaitingForDependents():
+			delete(w.waits, e) // the monitor is newer
+			delete(w.waited, e)
+		case w.waited[e]:
+			w.waits[e] = true
+		}
 	case 4, 5, 6:
 		note("end")
-		w.g.Deleted(gr, rec)
+		w.g.Deleted(gr, rec, now)
 		delete(w.waits, evidence{rec.UID, place})
+		delete(w.waited, evidence{rec.UID, place})
 		delete(w.objects, k)
 		w.proofs[evidence{rec.UID, place}] = true
 	case 7, 8:
@@ -141,13 +155,18 @@ func (w *evidenceWorld) step() {
 		rec.Name = pick(w, "a", rec.Name)
 		place.Name = rec.Name
 		fact := pick(w, absent, present(time.Second), present(2*RecheckAfter), waits(0), waits(2*time.Second))
+		if fact.Waiting {
+			fact.Version = rec.ResourceVersion
+		}
 		note(fmt.Sprintf("learn %d of", fact.State))
 		w.g.Learn(rec.UID, place, fact)
 		switch e := (evidence{rec.UID, place}); {
 		case fact == absent:
 			w.proofs[e] = true
-		case fact == waits(0):
-			w.waits[e] = true
+		case fact.Waiting && fact.Seen.Equal(now):
+			w.waits[e], w.waited[e] = true, true
+		case fact.Waiting:
+			w.waited[e] = true
 		}
 	case 11:
 		w.served = !w.served
@@ -156,7 +175,7 @@ func (w *evidenceWorld) step() {
 			all = []*graph.Resource{namespaced, global}
 		}
 		w.log += fmt.Sprintf("  served: %v\n", w.served)
-		w.g.SetCatalog(graph.NewCatalog(all))
+		w.g.SetCatalog(graph.NewCatalog(all), now)
 	}
 }
 

@@ -3,6 +3,8 @@ package decide
 import (
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/resourceversion"
+
 	"github.com/reap-dev/reap/pkg/gc/graph"
 )
 
@@ -17,6 +19,10 @@ const (
 	// is believed: long enough to serve the dependents that are decided about at the
 	// same time. An owner's wait can be called off.
 	WaitingFor = time.Second
+	// WaitingShown is the same while a monitor shows the owner waiting, at the version
+	// that was read or a newer one: long enough to read all owners of an object that names
+	// thousands.
+	WaitingShown = 30 * time.Second
 )
 
 // State is the judgement of one reference.
@@ -64,8 +70,8 @@ func Judge(o *graph.OwnerView, namespace string, now time.Time) State {
 		return Unknown
 	case o.Resource.Namespaced && namespace == "":
 		return Invalid
-	case o.Fact.State == graph.Present && fresh(o, now):
-		if o.Fact.Waiting {
+	case o.Fact.State == graph.Present && now.Before(believedUntil(o)):
+		if o.Fact.Waiting && !calledOff(o) {
 			return Waiting
 		}
 		return Solid
@@ -77,15 +83,35 @@ func Judge(o *graph.OwnerView, namespace string, now time.Time) State {
 	return Unverified
 }
 
-// fresh is true while a live read that found the owner is to be believed.
-func fresh(o *graph.OwnerView, now time.Time) bool { return now.Before(believedUntil(o)) }
-
+// believedUntil is until when a live read that found the owner is to be believed.
 func believedUntil(o *graph.OwnerView) time.Time {
 	switch {
+	case o.Fact.Waiting && o.Observed != nil && o.Observed.WaitingForDependents() && newer(o) >= 0:
+		return o.Fact.Seen.Add(WaitingShown)
 	case o.Fact.Waiting || o.Observed != nil:
 		return o.Fact.Seen.Add(WaitingFor)
 	case o.Resource.Monitored:
 		return o.Fact.Seen.Add(RecheckMonitored)
 	}
 	return o.Fact.Seen.Add(RecheckAfter)
+}
+
+// calledOff is true if a monitor has shown since the owner was read that it no longer
+// waits.
+func calledOff(o *graph.OwnerView) bool {
+	return o.Observed != nil && !o.Observed.WaitingForDependents() && newer(o) > 0
+}
+
+// newer compares the version of the owner that a monitor shows with the one that was
+// read: it is negative if the monitor lags behind the read. Versions that cannot be
+// compared count as that, unless they are the same.
+func newer(o *graph.OwnerView) int {
+	if o.Observed.ResourceVersion == o.Fact.Version {
+		return 0
+	}
+	n, err := resourceversion.CompareResourceVersion(o.Observed.ResourceVersion, o.Fact.Version)
+	if err != nil {
+		return -1
+	}
+	return n
 }

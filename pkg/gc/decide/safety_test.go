@@ -34,7 +34,26 @@ func mayDangle(o *graph.OwnerView, namespace string) bool {
 // dependents: only a live read can say so, and not for long.
 func mayWait(o *graph.OwnerView, namespace string, now time.Time) bool {
 	return o.Resource != nil && (namespace != "" || !o.Resource.Namespaced) &&
-		o.Fact.State == graph.Present && o.Fact.Waiting && now.Sub(o.Fact.Seen) < WaitingFor
+		o.Fact.State == graph.Present && o.Fact.Waiting && now.Sub(o.Fact.Seen) < mayWaitFor(o) && !mayBeCalledOff(o)
+}
+
+// mayWaitFor is thirty seconds as long as the monitor shows it too, not at an older version; a second otherwise. Here
+// versions are letters and single digits.
+func mayWaitFor(o *graph.OwnerView) time.Duration {
+	shown := o.Observed != nil && o.Observed.Deleting && o.Observed.Foreground
+	if shown && (o.Observed.ResourceVersion == o.Fact.Version || digits(o) && o.Observed.ResourceVersion > o.Fact.Version) {
+		return 30 * time.Second
+	}
+	return time.Second
+}
+
+func mayBeCalledOff(o *graph.OwnerView) bool {
+	return o.Observed != nil && !(o.Observed.Deleting && o.Observed.Foreground) && digits(o) && o.Observed.ResourceVersion > o.Fact.Version
+}
+
+func digits(o *graph.OwnerView) bool {
+	digit := func(s string) bool { return len(s) == 1 && s[0] >= '1' && s[0] <= '9' }
+	return digit(o.Observed.ResourceVersion) && digit(o.Fact.Version)
 }
 
 // mayBeSolid is true if a reference may count as naming somebody.
@@ -54,7 +73,7 @@ func mayBeSolid(o *graph.OwnerView, namespace string, now time.Time) bool {
 }
 
 // checkDecision returns what is wrong with a decision, or nil.
-func checkDecision(v *graph.View, now time.Time, d Decision) error {
+func checkDecision(v *graph.View, o Options, now time.Time, d Decision) error {
 	dangling, orphaned, solid, waiting := map[graph.Reference]bool{}, map[graph.Reference]bool{}, 0, 0
 	for i := range v.Owners {
 		o := &v.Owners[i]
@@ -71,10 +90,10 @@ func checkDecision(v *graph.View, now time.Time, d Decision) error {
 		}
 	}
 	r := v.Record
-	if (d.Action == Confirm) != v.Unsure {
+	if (d.Action == Confirm) != v.Missing {
 		return fmt.Errorf("acts on what may not be there, or reads what is")
 	}
-	if v.Unsure {
+	if v.Missing {
 		return nil
 	}
 	if (d.Action == Delete || d.Action == Drop || d.Action == Verify) && (r.Deleting || len(v.Owners) == 0) {
@@ -83,17 +102,8 @@ func checkDecision(v *graph.View, now time.Time, d Decision) error {
 	if (d.Action == Orphan) != (r.Deleting && r.Orphan) {
 		return fmt.Errorf("orphans, or does not")
 	}
-	settled := v.Synced && !v.WaitingSince.IsZero() && now.Sub(v.WaitingSince) >= 250*time.Millisecond
-	followed := !v.Behind || now.Sub(v.WaitingSince) >= 10*time.Second
-	late := v.Blocker != nil && !v.Deadline.IsZero() && !v.Deadline.After(now)
-	if (d.Action == Release) != (r.Deleting && r.Foreground && !r.Orphan && (late || v.Blocker == nil && settled && followed)) {
-		return fmt.Errorf("ends a foreground deletion, or does not")
-	}
-	if d.Action == Release && late != (d.Reason == TimedOut) {
-		return fmt.Errorf("says that a deadline has passed, or does not")
-	}
-	if d.Action == Nothing && r.Deleting && r.Foreground && v.Blocker == nil && d.Again.IsZero() {
-		return fmt.Errorf("forgets an object in foreground deletion that nothing blocks")
+	if err := checkRelease(v, o, now, d); err != nil {
+		return err
 	}
 	switch d.Action {
 	case Delete:
@@ -170,6 +180,70 @@ func checkDecision(v *graph.View, now time.Time, d Decision) error {
 	return nil
 }
 
+// checkRelease is checkDecision for objects in foreground deletion.
+func checkRelease(v *graph.View, o Options, now time.Time, d Decision) error {
+	r := v.Record
+	if !r.Deleting || !r.Foreground || r.Orphan {
+		if d.Action == Release || d.Action == Survey {
+			return fmt.Errorf("ends a foreground deletion that there is not")
+		}
+		return nil
+	}
+	base := o.Timeout.Base
+	if r.SyncTimeout != 0 {
+		base = r.SyncTimeout
+	}
+	passed := func(progress time.Time, descendants int) bool {
+		deadline := progress.Add(base).Add(time.Duration(descendants) * o.Timeout.PerDependent)
+		if o.NotBefore.After(deadline) {
+			deadline = o.NotBefore
+		}
+		return base > 0 && !deadline.After(now)
+	}
+	ask := passed(v.Wait.Progress, 0) && v.Survey == nil
+	late := passed(v.Wait.Progress, 0) && v.Survey != nil
+	if late {
+		last := v.Wait.Progress
+		if v.Survey.Progress.After(last) {
+			last = v.Survey.Progress
+		}
+		late = passed(last, v.Survey.Descendants)
+	}
+	known := !v.Wait.Since.IsZero() && !v.SyncedSince.IsZero()
+	settled := known && now.Sub(v.Wait.Since) >= 250*time.Millisecond && now.Sub(v.SyncedSince) >= 250*time.Millisecond
+	followed := !v.Behind || now.Sub(v.Wait.Since) >= 10*time.Second
+	want := Decision{Action: Nothing, Reason: d.Reason}
+	switch {
+	case v.Blocking == 0 && settled && followed:
+		want = Decision{Action: Release, Reason: NothingBlocks}
+	case v.Blocking == 0 && known:
+		// A matter of seconds, whatever the deadline.
+	case ask:
+		want.Action = Survey
+	case late:
+		want = Decision{Action: Release, Reason: TimedOut}
+	}
+	if d.Action != want.Action || d.Reason != want.Reason {
+		return fmt.Errorf("should %s because %s", want.Action, want.Reason)
+	}
+	if d.Action == Nothing && d.Again.IsZero() && (v.Blocking == 0 || base > 0) {
+		return fmt.Errorf("forgets an object in foreground deletion that nothing else will wake")
+	}
+	return nil
+}
+
+// buildOptions reads options from bytes.
+func buildOptions(next func() byte) (o Options) {
+	b := next()
+	if b&3 != 0 {
+		o.Timeout = Timeout{Base: time.Minute, PerDependent: time.Second}
+	}
+	if b&0x1c == 0x1c {
+		o.NotBefore = now.Add(time.Duration(int(b)-128) * time.Second)
+	}
+	return o
+}
+
 // buildView reads a view from bytes: anything that the graph can hand out. The
 // graph finds no owner for a reference that cannot be resolved.
 func buildView(next func() byte) *graph.View {
@@ -178,25 +252,33 @@ func buildView(next func() byte) *graph.View {
 	if b&3 != 0 {
 		v.Record.Namespace = "n"
 	}
-	v.Record.Deleting, v.Record.Foreground, v.Record.Orphan = b&0x1c == 0x1c, b&0x20 > 0, b&0x40 > 0
+	v.Record.Deleting, v.Record.Foreground, v.Record.Orphan = b&0xc == 0xc, b&0x30 > 0, b&0xc0 == 0xc0
 	w := next()
-	v.Unsure, v.HasDependents, v.Synced = w&7 == 7, w&8 > 0, w&0x30 > 0
+	v.Missing, v.HasDependents = w&7 == 7, w&8 > 0
 	if v.Record.Deleting && v.Record.Foreground {
-		if w&0xc0 == 0xc0 {
-			v.Blocker = &graph.Dependent{Record: somebody}
+		if w&0x40 != 0 {
+			v.Blocking = 1
+		}
+		if w&0x30 > 0 {
+			v.SyncedSince = now.Add(-time.Hour)
+		}
+		if w&0x80 != 0 {
+			v.SyncedSince = now.Add(-SettleFor * time.Duration(w&0x30) / 0x20)
 		}
 		if w = next(); w&7 != 0 {
-			v.WaitingSince = now.Add(SettleFor * time.Duration(int(w)-200) / 50)
+			v.Wait.Since = now.Add(SettleFor * time.Duration(int(w)-200) / 50)
 		}
 		if w&8 != 0 {
-			v.WaitingSince = v.WaitingSince.Add(-ObserveFor * time.Duration(w&0x30) / 0x20)
+			v.Wait.Since = v.Wait.Since.Add(-ObserveFor * time.Duration(w&0x30) / 0x20)
 		}
 		if w = next(); w&1 != 0 {
 			v.Behind = true
 		}
+		v.Wait.Progress = now.Add(time.Second * time.Duration(int(w)-200))
 		if w&6 == 6 {
-			v.Deadline = now.Add(time.Second * time.Duration(int(w)-200))
+			v.Survey = &graph.Survey{Descendants: int(w >> 3), Progress: now.Add(time.Second * time.Duration(int(next())-200))}
 		}
+		v.Record.SyncTimeout = []time.Duration{0, 0, 30 * time.Second, 0, 0, 0, 30 * time.Second, graph.NoTimeout}[next()%8]
 	}
 	for range next() % 5 {
 		kind, state, when := next(), next(), next()
@@ -207,8 +289,9 @@ func buildView(next func() byte) *graph.View {
 			Fact:      graph.Fact{State: graph.FactState(state % 4)},
 		}
 		if o.Fact.State == graph.Present {
-			o.Fact.Seen = now.Add([]time.Duration{RecheckAfter, RecheckMonitored, WaitingFor, WaitingFor}[kind>>4%4] * time.Duration(int(when)-192) / 48)
+			o.Fact.Seen = now.Add([]time.Duration{RecheckAfter, RecheckMonitored, WaitingFor, WaitingShown}[kind>>4%4] * time.Duration(int(when)-192) / 48)
 			o.Fact.Waiting = state&4 > 0
+			o.Fact.Version = []string{"", "4", "5", "x"}[when&3]
 		}
 		switch kind % 8 {
 		case 0: // kind unknown
@@ -225,7 +308,9 @@ func buildView(next func() byte) *graph.View {
 		if o.Resource != nil && state&0x30 == 0x30 {
 			o.Observed = somebody
 			if state&0x40 > 0 {
-				o.Observed = waiter
+				o.Observed = waiterAt([]string{"", "4", "5", "x"}[when>>2&3])
+			} else if when&0x40 > 0 {
+				o.Observed = &graph.Record{ResourceVersion: []string{"", "4", "5", "x"}[when>>2&3]}
 			}
 			if o.Fact.Proved() {
 				o.Fact = graph.Fact{} // what is shown is not proved absent
@@ -258,14 +343,14 @@ func TestSafetyByTheMillion(t *testing.T) {
 	next := func() byte { return byte(r.Uint32()) }
 	actions := map[Action]int{}
 	for i := range n {
-		v := buildView(next)
-		d := Decide(v, now)
+		v, o := buildView(next), buildOptions(next)
+		d := Decide(v, o, now)
 		actions[d.Action]++
-		if err := checkDecision(v, now, d); err != nil {
+		if err := checkDecision(v, o, now, d); err != nil {
 			t.Fatalf("view %d: the decision %v\n%+v\nabout %+v\n%+v", i, err, d, *v.Record, v.Owners)
 		}
 	}
-	for a := Nothing; a <= Release; a++ {
+	for a := Nothing; a <= Survey; a++ {
 		if actions[a] < n/200 {
 			t.Errorf("%s came up %d times in %d views: the search is blind there", a, actions[a], n)
 		}
@@ -283,26 +368,28 @@ func FuzzDecide(f *testing.F) {
 		f.Add(b)
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
-		build := func() *graph.View {
+		build := func() (*graph.View, Options) {
 			in := b
-			return buildView(func() byte {
+			next := func() byte {
 				if len(in) == 0 {
 					return 0
 				}
 				c := in[0]
 				in = in[1:]
 				return c
-			})
+			}
+			return buildView(next), buildOptions(next)
 		}
-		v, untouched := build(), build()
-		d := Decide(v, now)
-		if err := checkDecision(v, now, d); err != nil {
+		v, o := build()
+		untouched, _ := build()
+		d := Decide(v, o, now)
+		if err := checkDecision(v, o, now, d); err != nil {
 			t.Fatalf("the decision %v\n%+v\nabout %+v\n%+v", err, d, *v.Record, v.Owners)
 		}
 		if !reflect.DeepEqual(v, untouched) {
 			t.Fatalf("deciding changed the view:\n%+v\nwas\n%+v", v, untouched)
 		}
-		if again := Decide(v, now); !reflect.DeepEqual(d, again) {
+		if again := Decide(v, o, now); !reflect.DeepEqual(d, again) {
 			t.Fatalf("the same view gives\n%+v\nand then\n%+v", d, again)
 		}
 	})
@@ -311,7 +398,7 @@ func FuzzDecide(f *testing.F) {
 // TestDecisionIsApartFromTheView: what a decision holds may be kept and changed.
 func TestDecisionIsApartFromTheView(t *testing.T) {
 	v := &graph.View{Record: &graph.Record{Namespace: "n"}, Owners: []graph.OwnerView{owner("a", nil)}}
-	d := Decide(v, now)
+	d := Decide(v, Options{}, now)
 	d.Verify[0].Fact = absent
 	if v.Owners[0].Fact == absent {
 		t.Error("changing a decision changed the view")

@@ -10,7 +10,7 @@ type Vertex struct {
 	At Coordinates
 	// Observed holds the object under each resource that shows it; none if no monitor
 	// does.
-	Observed []Dependent
+	Observed []Node
 	// Owners are the UIDs that it names, each once.
 	Owners []types.UID
 }
@@ -25,7 +25,7 @@ func (g *Graph) Around(uids ...types.UID) []Vertex {
 	seen := make(map[types.UID]bool)
 	var next []types.UID
 	reach := func(uid types.UID) {
-		if !seen[uid] && (g.nodes[uid] != nil || g.named[uid] != nil) {
+		if !seen[uid] && (g.nodes[uid] != nil || g.owners[uid] != nil) {
 			seen[uid] = true
 			next = append(next, uid)
 		}
@@ -46,8 +46,8 @@ func (g *Graph) Around(uids ...types.UID) []Vertex {
 		for _, uid := range v.Owners {
 			reach(uid)
 		}
-		if nm := g.named[v.UID]; nm != nil {
-			for d := range nm.dependents {
+		if o := g.owners[v.UID]; o != nil {
+			for d := range o.dependents.all {
 				reach(d.rec.UID)
 			}
 		}
@@ -61,7 +61,7 @@ func (g *Graph) vertex(uid types.UID) Vertex {
 	named := make(map[types.UID]bool)
 	for n := g.nodes[uid]; n != nil; n = n.twin {
 		v.At = n.coordinates()
-		v.Observed = append(v.Observed, Dependent{Key: n.key(), Record: n.rec})
+		v.Observed = append(v.Observed, n.outside())
 		for i := range n.rec.References {
 			if o := n.rec.References[i].UID; !named[o] {
 				named[o] = true
@@ -69,10 +69,10 @@ func (g *Graph) vertex(uid types.UID) Vertex {
 			}
 		}
 	}
-	if len(v.Observed) > 0 || g.named[uid] == nil {
+	if len(v.Observed) > 0 || g.owners[uid] == nil {
 		return v
 	}
-	for d := range g.named[uid].dependents {
+	for d := range g.owners[uid].dependents.all {
 		for i := range d.rec.References {
 			if r := &d.rec.References[i]; r.UID == uid {
 				v.At = g.ownerView(r, d.rec.Namespace).At

@@ -45,7 +45,11 @@ type Catalog struct {
 	resources []*Resource
 	byKind    map[schema.GroupKind]*Resource
 	byName    map[schema.GroupResource]*Resource
+	byType    map[typeOf]*Resource
 }
+
+// typeOf is how a reference names a kind.
+type typeOf struct{ apiVersion, kind string }
 
 // NewCatalog indexes resources. Where one kind is served by several resources,
 // the first in the list answers for it.
@@ -54,10 +58,14 @@ func NewCatalog(resources []*Resource) *Catalog {
 		resources: resources,
 		byKind:    make(map[schema.GroupKind]*Resource, len(resources)),
 		byName:    make(map[schema.GroupResource]*Resource, len(resources)),
+		byType:    make(map[typeOf]*Resource, len(resources)),
 	}
 	for _, r := range resources {
 		if _, taken := c.byKind[r.GroupKind()]; !taken {
 			c.byKind[r.GroupKind()] = r
+			for _, v := range r.Versions {
+				c.byType[typeOf{schema.GroupVersion{Group: r.Group, Version: v}.String(), r.Kind}] = r
+			}
 		}
 		c.byName[r.GroupResource()] = r
 	}
@@ -83,6 +91,9 @@ func (c *Catalog) Equal(other *Catalog) bool {
 // nil when the server does not serve that version of it. kindKnown is true when
 // it serves the kind in any version.
 func (c *Catalog) resolve(apiVersion, kind string) (r *Resource, gk schema.GroupKind, kindKnown bool) {
+	if r := c.byType[typeOf{apiVersion, kind}]; r != nil {
+		return r, r.GroupKind(), true
+	}
 	gv, err := schema.ParseGroupVersion(apiVersion)
 	if err != nil {
 		return nil, schema.GroupKind{Group: apiVersion, Kind: kind}, false

@@ -33,25 +33,38 @@ func (g *Graph) Check() error {
 			count[n.table]++
 			edges += len(n.rec.References)
 			for _, r := range n.rec.References {
-				if nm := g.named[r.UID]; nm == nil {
+				if o := g.owners[r.UID]; o == nil {
 					bad("%s names %s, which is not entered", uid, r.UID)
-				} else if _, ok := nm.dependents[n]; !ok {
+				} else if o.dependents.references(n) == 0 {
 					bad("%s names %s, which does not list it", uid, r.UID)
 				}
 			}
 		}
 	}
 	for n := range observed {
-		if _, noted := g.waiting[n]; noted != n.rec.WaitingForDependents() {
-			bad("%s waits for dependents: %v, noted: %v", n.rec.UID, n.rec.WaitingForDependents(), noted)
+		if w := g.collecting[n]; (w != nil) != n.rec.collecting() {
+			bad("%s waits for the collector: %v, noted: %v", n.rec.UID, n.rec.collecting(), w != nil)
+		}
+		var blocking int32
+		if o := g.owners[n.rec.UID]; o != nil {
+			for d := range o.dependents.all {
+				for i := range d.rec.References {
+					if g.blocks(d, &d.rec.References[i], n) {
+						blocking++
+					}
+				}
+			}
+		}
+		if blocking != n.blocking {
+			bad("%d references block %s, %d are counted", blocking, n.key(), n.blocking)
 		}
 	}
-	for n := range g.waiting {
+	for n := range g.collecting {
 		if !observed[n] {
 			bad("%s is noted as waiting and not observed", n.rec.UID)
 		}
 	}
-	for n := range g.lost {
+	for n := range g.losses {
 		if !observed[n] {
 			bad("%s is noted as having lost a dependent and not observed", n.rec.UID)
 		}
@@ -64,24 +77,29 @@ func (g *Graph) Check() error {
 	if edges != g.edges {
 		bad("%d references are counted, %d exist", g.edges, edges)
 	}
-	for uid, nm := range g.named {
-		if len(nm.dependents) == 0 {
+	for uid, o := range g.owners {
+		if o.dependents.len() == 0 {
 			bad("%s is entered and nothing names it", uid)
 		}
-		for d := range nm.dependents {
+		for d := range o.dependents.all {
 			if !observed[d] {
 				bad("%s lists a dependent %s that is not observed", uid, d.rec.UID)
 			}
-			names := false
+			var names int32
 			for _, r := range d.rec.References {
-				names = names || r.UID == uid
+				if r.UID == uid {
+					names++
+				}
 			}
-			if !names {
-				bad("%s lists %s, which does not name it", uid, d.rec.UID)
+			if names != o.dependents.references(d) {
+				bad("%s lists %s with %d references, it has %d", uid, d.rec.UID, o.dependents.references(d), names)
 			}
 		}
+		if len(o.facts) > maxFacts {
+			bad("%d facts are kept of %s", len(o.facts), uid)
+		}
 		for n := g.nodes[uid]; n != nil; n = n.twin {
-			if f, ok := nm.facts[n.coordinates()]; ok && f.Proved() {
+			if o.known(n.coordinates()).Proved() {
 				bad("%s is observed and proved absent at %+v", uid, n.coordinates())
 			}
 		}

@@ -24,38 +24,42 @@ func TestCheckFindsCorruption(t *testing.T) {
 			d := g.nodes["d"]
 			g.nodes["d"] = &node{rec: d.rec, table: d.table, twin: d}
 		}},
-		{"owner not entered", "not entered", func(g *Graph) { delete(g.named, "v") }},
-		{"dependent not listed", "does not list it", func(g *Graph) { delete(g.named["o"].dependents, g.nodes["d"]) }},
+		{"owner not entered", "not entered", func(g *Graph) { delete(g.owners, "v") }},
+		{"dependent not listed", "does not list it", func(g *Graph) { g.owners["o"].dependents.remove(g.nodes["d"]) }},
 		{"too many nodes counted", "counts 2 nodes and has 1", func(g *Graph) { g.tables[things.GroupResource()].nodes++ }},
 		{"too few nodes counted", "counts 0 nodes and has 1", func(g *Graph) { g.tables[things.GroupResource()].nodes-- }},
 		{"nodes counted where none are", "counts 1 nodes and has 0", func(g *Graph) { g.tables[clusters.GroupResource()].nodes++ }},
 		{"too many edges counted", "references are counted", func(g *Graph) { g.edges++ }},
 		{"too few edges counted", "references are counted", func(g *Graph) { g.edges-- }},
-		{"unreferenced virtual node", "nothing names it", func(g *Graph) { g.named["x"] = &named{} }},
+		{"unreferenced virtual node", "nothing names it", func(g *Graph) { g.owners["x"] = &ownership{} }},
 		{"dependent that is not observed", "not observed", func(g *Graph) {
 			ghost := &node{rec: object("n", "ghost", to(widgets, "o")), table: g.tables[things.GroupResource()]}
-			g.named["o"].dependents[ghost] = struct{}{}
+			g.owners["o"].dependents.add(ghost)
 		}},
 		{"dependent that left a twin behind", "not observed", func(g *Graph) {
 			d := g.nodes["d"]
 			g.nodes["d"] = &node{rec: d.rec, table: d.table}
 		}},
-		{"dependent that does not name it", "does not name it", func(g *Graph) { g.named["v"].dependents[g.nodes["o"]] = struct{}{} }},
-		{"references changed behind the index", "does not name it", func(g *Graph) { g.nodes["d"].rec = object("n", "d", to(widgets, "o"), to(widgets, "o")) }},
+		{"dependent that does not name it", "it has 0", func(g *Graph) { g.owners["v"].dependents.add(g.nodes["o"]) }},
+		{"references changed behind the index", "it has 0", func(g *Graph) { g.nodes["d"].rec = object("n", "d", to(widgets, "o"), to(widgets, "o")) }},
 		{"observed and proved gone", "proved absent", func(g *Graph) {
-			g.named["o"].facts = map[Coordinates]Fact{at(widgets, "n", "o"): {State: Gone}}
+			g.owners["o"].facts = []placedFact{{at(widgets, "n", "o"), Fact{State: Gone}}}
 		}},
 		{"observed and proved absent", "proved absent", func(g *Graph) {
-			g.named["o"].facts = map[Coordinates]Fact{at(widgets, "n", "o"): {State: Absent}}
+			g.owners["o"].facts = []placedFact{{at(widgets, "n", "o"), Fact{State: Absent}}}
 		}},
 		{"a twin observed and proved absent", "proved absent", func(g *Graph) {
 			g.nodes["o"].twin = &node{rec: object("n", "o"), table: g.tables[mirrors.GroupResource()]}
 			g.tables[mirrors.GroupResource()].nodes++
-			g.named["o"].facts = map[Coordinates]Fact{at(mirrors, "n", "o"): {State: Gone}}
+			g.owners["o"].facts = []placedFact{{at(mirrors, "n", "o"), Fact{State: Gone}}}
 		}},
-		{"waits and is not noted", "waits for dependents", func(g *Graph) { g.nodes["o"].rec = waiting(object("n", "o")) }},
-		{"noted and does not wait", "waits for dependents", func(g *Graph) { g.waiting[g.nodes["o"]] = epoch }},
-		{"noted and not there", "not observed", func(g *Graph) { g.waiting[&node{rec: waiting(object("n", "o")), table: g.nodes["o"].table}] = epoch }},
+		{"waits and is not noted", "waits for the collector", func(g *Graph) { g.nodes["o"].rec = waiting(object("n", "o")) }},
+		{"noted and does not wait", "waits for the collector", func(g *Graph) { g.collecting[g.nodes["o"]] = &Wait{} }},
+		{"noted and not there", "not observed", func(g *Graph) {
+			g.collecting[&node{rec: waiting(object("n", "o")), table: g.nodes["o"].table}] = &Wait{}
+		}},
+		{"lost and not there", "not observed", func(g *Graph) { g.losses[&node{rec: object("n", "o"), table: g.nodes["o"].table}] = epoch }},
+		{"too much counted as blocking", "0 references block", func(g *Graph) { g.nodes["o"].blocking++ }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			g := newGraph(t)

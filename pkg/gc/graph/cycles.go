@@ -2,6 +2,7 @@ package graph
 
 import (
 	"slices"
+	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
@@ -35,9 +36,9 @@ func (g *Graph) TakeWaitingChanged() bool {
 func (g *Graph) Cycles() [][]Member {
 	g.mu.RLock()
 	defer g.mu.RUnlock()
-	t := tarjan{g: g, state: make(map[*node]*visit, len(g.waiting))}
-	for n := range g.waiting {
-		if t.state[n] == nil {
+	t := tarjan{g: g, state: make(map[*node]*visit, len(g.collecting))}
+	for n := range g.collecting {
+		if n.rec.WaitingForDependents() && t.state[n] == nil {
 			t.search(n)
 		}
 	}
@@ -162,9 +163,9 @@ func (g *Graph) CyclesAmong(objects map[schema.GroupResource][]*Record) [][]Memb
 		if r == nil {
 			continue
 		}
-		among.AddResource(gr, r.GroupKind())
+		among.AddResource(gr, r.GroupKind(), time.Time{})
 		for _, rec := range records {
-			among.Upsert(gr, rec)
+			among.Upsert(gr, rec, time.Time{})
 		}
 	}
 	return among.Cycles()

@@ -22,8 +22,8 @@ var rings = schema.GroupResource{Resource: "rings"}
 
 func newRingWorld(t *testing.T) *ringWorld {
 	g := New()
-	g.SetCatalog(NewCatalog([]*Resource{{Name: "rings", Kind: "Ring", Versions: []string{"v1"}, Namespaced: true, Monitored: true}}))
-	g.AddResource(rings, schema.GroupKind{Kind: "Ring"})
+	g.SetCatalog(NewCatalog([]*Resource{{Name: "rings", Kind: "Ring", Versions: []string{"v1"}, Namespaced: true, Monitored: true}}), epoch)
+	g.AddResource(rings, schema.GroupKind{Kind: "Ring"}, epoch)
 	return &ringWorld{Graph: g, t: t}
 }
 
@@ -33,7 +33,7 @@ func (w *ringWorld) put(name string, waits bool, owners ...string) {
 	for _, o := range owners {
 		r.References = append(r.References, Reference{APIVersion: "v1", Kind: "Ring", Name: o, UID: types.UID(o), BlockOwnerDeletion: True})
 	}
-	w.Upsert(rings, r)
+	w.Upsert(rings, r, epoch)
 }
 
 // found returns the rings as sorted names, sorted.
@@ -107,7 +107,7 @@ func TestOnlyCertainReferencesMakeARing(t *testing.T) {
 		w := newRingWorld(t)
 		r := Reference{APIVersion: "v1", Kind: "Ring", Name: "a", UID: "a", BlockOwnerDeletion: True}
 		change(&r)
-		w.Upsert(rings, &Record{Namespace: "n", Name: "a", UID: "a", Deleting: true, Foreground: true, References: []Reference{r}})
+		w.Upsert(rings, &Record{Namespace: "n", Name: "a", UID: "a", Deleting: true, Foreground: true, References: []Reference{r}}, epoch)
 		if got := w.found(); got != nil {
 			t.Errorf("%s: found %q", name, got)
 		}

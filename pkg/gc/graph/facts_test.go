@@ -172,7 +172,7 @@ func TestFactsLiveWithTheReferences(t *testing.T) {
 				t.Error("kept")
 			}
 			// Whoever names it again has to ask again.
-			g.AddResource(things.GroupResource(), things.GroupKind())
+			g.AddResource(things.GroupResource(), things.GroupKind(), epoch)
 			g.show(things, object("n", "f", to(widgets, "o")))
 			if gone(g) {
 				t.Error("back again")
@@ -228,7 +228,7 @@ func TestFactsOfOneUIDAreBounded(t *testing.T) {
 	for i := range 10 * maxFacts {
 		g.learn("o", at(widgets, "n", fmt.Sprint("name-", i)), Fact{State: Absent})
 	}
-	if n := len(g.named["o"].facts); n > maxFacts {
+	if n := len(g.Graph.owners["o"].facts); n > maxFacts {
 		t.Errorf("%d facts are remembered", n)
 	}
 	if f := g.owners(things, "keeps")[0].Fact; f.State != Gone {

@@ -61,12 +61,12 @@ func TestEndInOneResourceProvesNothingWhileATwinOfTheKindShowsIt(t *testing.T) {
 	gadgets := *widgets
 	gadgets.Name = "gadgets"
 	g := newGraph(t)
-	g.SetCatalog(NewCatalog(append([]*Resource{&gadgets}, universe...)))
-	g.AddResource(gadgets.GroupResource(), gadgets.GroupKind())
+	g.SetCatalog(NewCatalog(append([]*Resource{&gadgets}, universe...)), epoch)
+	g.AddResource(gadgets.GroupResource(), gadgets.GroupKind(), epoch)
 	g.show(things, object("n", "d", to(widgets, "o")))
 	g.show(widgets, object("n", "o"))
 	g.show(&gadgets, object("n", "o"))
-	g.Deleted(gadgets.GroupResource(), object("n", "o"))
+	g.Deleted(gadgets.GroupResource(), object("n", "o"), epoch)
 	if err := g.Check(); err != nil {
 		t.Errorf("after the end of one: %v", err)
 	}

@@ -89,16 +89,15 @@ type history struct {
 	naive *naive
 	log   []string
 	last  string // what the last step returned differently; empty if nothing
-	wrong string // the same, for what is not keys
 }
 
 func newHistory(b []byte) *history {
 	h := &history{in: b, graph: New(), naive: newNaive()}
-	h.graph.SetCatalog(NewCatalog(universe))
-	h.naive.setCatalog(universe)
+	h.graph.SetCatalog(NewCatalog(universe), epoch)
+	h.naive.setCatalog(universe, epoch)
 	for _, r := range universe {
-		h.graph.AddResource(r.GroupResource(), r.GroupKind())
-		h.naive.addResource(r)
+		h.graph.AddResource(r.GroupResource(), r.GroupKind(), epoch)
+		h.naive.addResource(r, epoch)
 	}
 	return h
 }
@@ -151,19 +150,19 @@ func (h *history) reference() Reference {
 // step applies one operation to both and notes if they return different keys.
 func (h *history) step() {
 	var got, want []Key
-	h.wrong = ""
+	now := epoch.Add(time.Duration(len(h.log)) * time.Second)
 	note := func(format string, args ...any) { h.log = append(h.log, fmt.Sprintf(format, args...)) }
 	r := universe[h.next(len(universe))]
 	gr := r.GroupResource()
-	switch op := h.next(20); op {
+	switch op := h.next(22); op {
 	case 0, 1, 2, 3, 4, 5:
 		rec := h.record()
 		note("upsert %s %+v", r.Name, *rec)
-		got, want = h.graph.Upsert(gr, rec), h.naive.upsert(gr, rec)
+		got, want = h.graph.Upsert(gr, rec, now), h.naive.upsert(gr, rec, now)
 	case 6, 7, 8:
 		rec := h.record()
 		note("deleted %s %+v", r.Name, *rec)
-		got, want = h.graph.Deleted(gr, rec), h.naive.deleted(gr, rec)
+		got, want = h.graph.Deleted(gr, rec, now), h.naive.deleted(gr, rec)
 	case 9, 10:
 		uid := choose(h, fuzzUIDs)
 		note("vanished %s %s", r.Name, uid)
@@ -179,18 +178,24 @@ func (h *history) step() {
 	case 14:
 		c := choose(h, fuzzCatalogs)
 		note("catalog of %d", len(c))
-		got, want = h.graph.SetCatalog(NewCatalog(c)), h.naive.setCatalog(c)
+		got, want = h.graph.SetCatalog(NewCatalog(c), now), h.naive.setCatalog(c, now)
 	case 16:
 		rec := h.record()
 		note("confirm %s %+v", r.Name, *rec)
-		got, want = h.graph.Confirm(key(r, rec.UID), rec), h.naive.confirm(key(r, rec.UID), rec)
+		got, want = h.graph.Confirm(key(r, rec.UID), rec, now), h.naive.confirm(key(r, rec.UID), rec, now)
 	case 17:
-		uid := choose(h, fuzzUIDs)
-		now := epoch.Add(time.Duration(h.next(3)))
-		note("waiting since %s %s %v", r.Name, uid, now)
-		if got, want := h.graph.WaitingSince(key(r, uid), now), h.naive.waitingSince(key(r, uid), now); got != want {
-			h.wrong = fmt.Sprintf("waits since: the graph says %v, the model %v", got, want)
-		}
+		note("suspend %s", r.Name)
+		h.graph.Suspend(gr, now)
+		h.naive.note(h.naive.suspended, gr, true, now)
+	case 20:
+		note("listed %s", r.Name)
+		h.graph.Listed(gr, now)
+		h.naive.note(h.naive.listed, gr, true, now)
+	case 21:
+		readable := h.next(2) == 0
+		note("readable %s: %v", r.Name, readable)
+		h.graph.SetReadable(gr, readable, now)
+		h.naive.note(h.naive.unreadable, gr, !readable, now)
 	case 18, 19:
 		var shown []types.UID
 		for range h.next(4) {
@@ -202,14 +207,14 @@ func (h *history) step() {
 	case 15:
 		if h.next(2) == 0 {
 			note("remove %s", r.Name)
-			got, want = h.graph.RemoveResource(gr), h.naive.removeResource(gr)
+			got, want = h.graph.RemoveResource(gr, now), h.naive.removeResource(gr, now)
 		} else {
 			note("add %s", r.Name)
-			h.graph.AddResource(gr, r.GroupKind())
-			h.naive.addResource(r)
+			h.graph.AddResource(gr, r.GroupKind(), now)
+			h.naive.addResource(r, now)
 		}
 	}
-	h.last = h.wrong
+	h.last = ""
 	if !slices.Equal(keySet(got), keySet(want)) {
 		h.last = fmt.Sprintf("to reconsider: the graph says %v, the model %v", keySet(got), keySet(want))
 	}
@@ -233,9 +238,18 @@ func (h *history) compare() error {
 			k := Key{Resource: gr, UID: uid}
 			got, ok := h.graph.View(k)
 			want, wantOK := h.naive.view(k)
-			if blockers := h.naive.blockers(k); (got.Blocker == nil) != (len(blockers) == 0) ||
-				got.Blocker != nil && (!slices.Contains(blockers, got.Blocker.Key) || got.Blocker.Record != h.naive.objects[got.Blocker.Key]) {
-				return fmt.Errorf("%v waits for: the graph says %+v, the model %v", k, got.Blocker, blockers)
+			var blockers []Key
+			for _, b := range h.graph.Blockers(k, 100) {
+				blockers = append(blockers, b.Key)
+			}
+			if want := h.naive.blockers(k); !slices.Equal(keySet(blockers), keySet(want)) || (got.Blocking > 0) != (len(want) > 0) {
+				return fmt.Errorf("%v waits for: the graph says %+v, the model %v", k, blockers, want)
+			}
+			if since := h.naive.since[k]; got.Wait.Since != since {
+				return fmt.Errorf("%v waits since: the graph says %v, the model %v", k, got.Wait.Since, since)
+			}
+			if s, ok := h.graph.Survey(k); ok && s.Descendants != h.naive.descendants(k) {
+				return fmt.Errorf("below %v: the graph says %d, the model %d", k, s.Descendants, h.naive.descendants(k))
 			}
 			if ok != wantOK || !sameView(got, want) {
 				return fmt.Errorf("view of %v: the graph says %v %+v, the model %v %+v", k, ok, got, wantOK, want)
@@ -264,7 +278,7 @@ func (h *history) compare() error {
 }
 
 func sameView(a, b View) bool {
-	return a.Key == b.Key && a.Resource == b.Resource && a.Record == b.Record && a.HasDependents == b.HasDependents && a.Unsure == b.Unsure &&
+	return a.Key == b.Key && a.Resource == b.Resource && a.Record == b.Record && a.HasDependents == b.HasDependents && a.Missing == b.Missing && a.SyncedSince.Equal(b.SyncedSince) &&
 		slices.Equal(a.Owners, b.Owners)
 }
 

@@ -27,16 +27,17 @@ var epoch = time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
 // checked is a graph whose invariants are verified after every step.
 type checked struct {
 	*Graph
-	t testing.TB
+	t   testing.TB
+	now time.Time // of the next event
 }
 
 // newGraph knows and announces the whole universe.
 func newGraph(t testing.TB) *checked {
 	t.Helper()
-	g := &checked{New(), t}
-	g.SetCatalog(NewCatalog(universe))
+	g := &checked{New(), t, epoch}
+	g.SetCatalog(NewCatalog(universe), epoch)
 	for _, r := range universe {
-		g.AddResource(r.GroupResource(), r.GroupKind())
+		g.AddResource(r.GroupResource(), r.GroupKind(), epoch)
 	}
 	g.check()
 	return g
@@ -51,14 +52,14 @@ func (g *checked) check() {
 
 func (g *checked) show(r *Resource, rec *Record) []Key {
 	g.t.Helper()
-	keys := g.Upsert(r.GroupResource(), rec)
+	keys := g.Upsert(r.GroupResource(), rec, g.now)
 	g.check()
 	return keys
 }
 
 func (g *checked) end(r *Resource, rec *Record) []Key {
 	g.t.Helper()
-	keys := g.Deleted(r.GroupResource(), rec)
+	keys := g.Deleted(r.GroupResource(), rec, g.now)
 	g.check()
 	return keys
 }
@@ -72,14 +73,14 @@ func (g *checked) vanish(r *Resource, uid types.UID) []Key {
 
 func (g *checked) drop(r *Resource) []Key {
 	g.t.Helper()
-	keys := g.RemoveResource(r.GroupResource())
+	keys := g.RemoveResource(r.GroupResource(), g.now)
 	g.check()
 	return keys
 }
 
 func (g *checked) serve(resources ...*Resource) []Key {
 	g.t.Helper()
-	keys := g.SetCatalog(NewCatalog(resources))
+	keys := g.SetCatalog(NewCatalog(resources), g.now)
 	g.check()
 	return keys
 }
@@ -120,10 +121,10 @@ func object(namespace string, uid types.UID, refs ...Reference) *Record {
 	return &Record{Namespace: namespace, Name: string(uid), UID: uid, ResourceVersion: "1", References: refs}
 }
 
-// waiting returns the record in foreground deletion.
+// waiting returns the record in foreground deletion since the epoch.
 func waiting(r *Record) *Record {
 	w := *r
-	w.Deleting, w.Foreground = true, true
+	w.Deleting, w.Foreground, w.DeletedAt = true, true, epoch.Unix()
 	return &w
 }
 

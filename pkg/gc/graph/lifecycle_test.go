@@ -7,7 +7,7 @@ import (
 )
 
 func TestEmptyGraphKnowsNothing(t *testing.T) {
-	g := &checked{New(), t}
+	g := &checked{New(), t, epoch}
 	g.wantStats(0, 0, 0)
 	if _, ok := g.View(key(things, "a")); ok {
 		t.Error("an empty graph shows an object")
@@ -221,7 +221,7 @@ func TestRemoveResourceLeavesNeitherPresenceNorAbsence(t *testing.T) {
 func TestAddResourceTwiceKeepsTheNodes(t *testing.T) {
 	g := newGraph(t)
 	g.show(things, object("n", "a"))
-	g.AddResource(things.GroupResource(), schema.GroupKind{Kind: "Another"})
+	g.AddResource(things.GroupResource(), schema.GroupKind{Kind: "Another"}, epoch)
 	g.check()
 	g.wantStats(1, 0, 0)
 	g.show(widgets, object("n", "d", to(things, "a")))

@@ -16,11 +16,14 @@ type naive struct {
 	resources []*Resource
 	announced map[schema.GroupResource]schema.GroupKind
 	objects   map[Key]*Record
-	// unsure holds objects that no monitor shows any more; they stay among the others.
-	unsure map[Key]bool
-	// since is when an object in foreground deletion was first asked about.
+	// missing holds objects that no monitor shows any more; they stay among the others.
+	missing map[Key]bool
+	// since is when an object in foreground deletion was first shown so.
 	since map[Key]time.Time
 	facts map[place]Fact
+	// done says which resources have been listed, cannot be read, or are suspended.
+	listed, unreadable, suspended map[schema.GroupResource]bool
+	synced                        time.Time
 }
 
 type place struct {
@@ -32,9 +35,10 @@ func newNaive() *naive {
 	return &naive{
 		announced: map[schema.GroupResource]schema.GroupKind{},
 		objects:   map[Key]*Record{},
-		unsure:    map[Key]bool{},
+		missing:   map[Key]bool{},
 		since:     map[Key]time.Time{},
 		facts:     map[place]Fact{},
+		listed:    map[schema.GroupResource]bool{}, unreadable: map[schema.GroupResource]bool{}, suspended: map[schema.GroupResource]bool{},
 	}
 }
 
@@ -78,8 +82,9 @@ func (m *naive) unsettled(keys []Key) (look []Key) {
 	return look
 }
 
-func (m *naive) setCatalog(resources []*Resource) []Key {
+func (m *naive) setCatalog(resources []*Resource, now time.Time) []Key {
 	m.resources = resources
+	m.sync(now)
 	var all, waiting []Key
 	for k, rec := range m.objects {
 		if len(rec.References) > 0 {
@@ -92,16 +97,42 @@ func (m *naive) setCatalog(resources []*Resource) []Key {
 	return append(m.unsettled(all), waiting...)
 }
 
+// sync notes since when all that can be read has been listed.
+func (m *naive) sync(now time.Time) {
+	synced := true
+	for gr := range m.announced {
+		synced = synced && (m.listed[gr] || m.unreadable[gr] || m.suspended[gr])
+	}
+	for _, r := range m.resources {
+		_, known := m.announced[r.GroupResource()]
+		synced = synced && known
+	}
+	if !synced {
+		m.synced = time.Time{}
+	} else if m.synced.IsZero() {
+		m.synced = now
+	}
+}
+
 func waits(rec *Record) bool { return rec.Deleting && rec.Foreground }
 
-// released returns the waiting owners that one of the references before named as
-// blocking, unless it is among those after too.
-func (m *naive) released(before, after []Reference) (look []Key) {
-	for k, o := range m.objects {
-		for _, r := range before {
-			if r.UID == k.UID && r.BlockOwnerDeletion == True && waits(o) && !slices.Contains(after, r) {
-				look = append(look, k)
-			}
+// blocked returns the objects in foreground deletion that something blocks.
+func (m *naive) blocked() map[Key]bool {
+	all := map[Key]bool{}
+	for k := range m.objects {
+		if len(m.blockers(k)) > 0 {
+			all[k] = true
+		}
+	}
+	return all
+}
+
+// released returns the waiting objects among those that were blocked that nothing
+// blocks now.
+func (m *naive) released(blocked map[Key]bool) (look []Key) {
+	for k := range blocked {
+		if o := m.objects[k]; o != nil && waits(o) && len(m.blockers(k)) == 0 {
+			look = append(look, k)
 		}
 	}
 	return look
@@ -110,7 +141,7 @@ func (m *naive) released(before, after []Reference) (look []Key) {
 // drop takes an object out.
 func (m *naive) drop(k Key) {
 	delete(m.objects, k)
-	delete(m.unsure, k)
+	delete(m.missing, k)
 	delete(m.since, k)
 }
 
@@ -133,7 +164,7 @@ func (m *naive) blockers(k Key) (all []Key) {
 				named = named || twin.UID == k.UID && here == view.At
 			}
 			near := o.Namespace == rec.Namespace || o.Namespace == ""
-			if view.Resource == nil || near && named {
+			if near && (view.Resource == nil || named) {
 				all = append(all, d)
 				break
 			}
@@ -142,14 +173,26 @@ func (m *naive) blockers(k Key) (all []Key) {
 	return all
 }
 
-func (m *naive) addResource(r *Resource) {
+func (m *naive) addResource(r *Resource, now time.Time) {
 	gr := schema.GroupResource{Group: r.Group, Resource: r.Name}
 	if _, ok := m.announced[gr]; !ok {
 		m.announced[gr] = schema.GroupKind{Group: r.Group, Kind: r.Kind}
+	} else if m.suspended[gr] {
+		m.suspended[gr], m.listed[gr], m.unreadable[gr] = false, false, false
+	}
+	m.sync(now)
+}
+
+// note records one more thing about an announced resource.
+func (m *naive) note(what map[schema.GroupResource]bool, gr schema.GroupResource, is bool, now time.Time) {
+	if _, ok := m.announced[gr]; ok {
+		what[gr] = is
+		m.sync(now)
 	}
 }
 
-func (m *naive) removeResource(gr schema.GroupResource) (look []Key) {
+func (m *naive) removeResource(gr schema.GroupResource, now time.Time) (look []Key) {
+	blocked := m.blocked()
 	gone := map[types.UID]*Record{}
 	for k, rec := range m.objects {
 		if k.Resource == gr {
@@ -158,26 +201,35 @@ func (m *naive) removeResource(gr schema.GroupResource) (look []Key) {
 		}
 	}
 	delete(m.announced, gr)
+	delete(m.listed, gr)
+	delete(m.unreadable, gr)
+	delete(m.suspended, gr)
+	m.sync(now)
 	m.forget()
-	for uid, rec := range gone {
+	for uid := range gone {
 		look = append(look, m.dependents(uid)...)
-		look = append(look, m.released(rec.References, nil)...)
 	}
-	return look
+	return append(look, m.released(blocked)...)
 }
 
-func (m *naive) upsert(gr schema.GroupResource, rec *Record) (look []Key) {
+func (m *naive) upsert(gr schema.GroupResource, rec *Record, now time.Time) (look []Key) {
 	if _, ok := m.announced[gr]; !ok {
 		return nil
 	}
+	blocked := m.blocked()
 	k := Key{Resource: gr, UID: rec.UID}
 	old := m.objects[k]
 	m.objects[k] = rec
-	delete(m.unsure, k)
-	if !waits(rec) {
+	delete(m.missing, k)
+	switch {
+	case !waits(rec):
 		delete(m.since, k)
+	case old == nil || !waits(old):
+		m.since[k] = now
 	}
-	delete(m.facts, place{rec.UID, m.coordinates(k)})
+	if f := m.facts[place{rec.UID, m.coordinates(k)}]; !f.Waiting || !waits(rec) {
+		delete(m.facts, place{rec.UID, m.coordinates(k)})
+	}
 	m.forget()
 	differs := old == nil || old.Deleting != rec.Deleting || old.Foreground != rec.Foreground || old.Orphan != rec.Orphan ||
 		!slices.Equal(old.References, rec.References)
@@ -187,9 +239,6 @@ func (m *naive) upsert(gr schema.GroupResource, rec *Record) (look []Key) {
 	if rec.Deleting && (rec.Foreground || rec.Orphan) && (differs || old.ResourceVersion != rec.ResourceVersion) {
 		look = append(look, k)
 	}
-	if old != nil {
-		look = append(look, m.released(old.References, rec.References)...)
-	}
 	if old == nil || (old.Deleting && old.Foreground) != (rec.Deleting && rec.Foreground) {
 		for _, d := range m.unsettled(m.dependents(rec.UID)) {
 			if d != k {
@@ -197,7 +246,7 @@ func (m *naive) upsert(gr schema.GroupResource, rec *Record) (look []Key) {
 			}
 		}
 	}
-	return look
+	return append(look, m.released(blocked)...)
 }
 
 func (m *naive) deleted(gr schema.GroupResource, rec *Record) []Key {
@@ -206,18 +255,28 @@ func (m *naive) deleted(gr schema.GroupResource, rec *Record) []Key {
 		return nil
 	}
 	k := Key{Resource: gr, UID: rec.UID}
-	old := m.objects[k]
+	blocked := m.blocked()
 	m.drop(k)
 	at := Coordinates{Group: gk.Group, Kind: gk.Kind, Namespace: rec.Namespace, Name: rec.Name}
 	if !m.shown(rec.UID, at) {
 		m.facts[place{rec.UID, at}] = Fact{State: Gone}
 	}
 	m.forget()
-	look := m.dependents(rec.UID)
-	if old != nil {
-		look = append(look, m.released(old.References, nil)...)
+	return append(m.dependents(rec.UID), m.released(blocked)...)
+}
+
+// descendants returns how many objects are below one.
+func (m *naive) descendants(k Key) int {
+	seen := map[Key]bool{k: true}
+	for next := []Key{k}; len(next) > 0; next = next[1:] {
+		for _, d := range m.dependents(next[0].UID) {
+			if !seen[d] {
+				seen[d] = true
+				next = append(next, d)
+			}
+		}
 	}
-	return look
+	return len(seen) - 1
 }
 
 func (m *naive) vanished(gr schema.GroupResource, uid types.UID) []Key {
@@ -229,14 +288,14 @@ func (m *naive) vanished(gr schema.GroupResource, uid types.UID) []Key {
 		m.drop(k)
 		return nil
 	}
-	m.unsure[k] = true
+	m.missing[k] = true
 	return []Key{k}
 }
 
 func (m *naive) vanishedExcept(gr schema.GroupResource, shown []types.UID) (look []Key) {
 	var gone []types.UID
 	for k := range m.objects {
-		if k.Resource == gr && !m.unsure[k] && !slices.Contains(shown, k.UID) {
+		if k.Resource == gr && !m.missing[k] && !slices.Contains(shown, k.UID) {
 			gone = append(gone, k.UID)
 		}
 	}
@@ -246,21 +305,11 @@ func (m *naive) vanishedExcept(gr schema.GroupResource, shown []types.UID) (look
 	return look
 }
 
-func (m *naive) confirm(k Key, rec *Record) []Key {
-	if !m.unsure[k] {
+func (m *naive) confirm(k Key, rec *Record, now time.Time) []Key {
+	if !m.missing[k] {
 		return nil
 	}
-	return m.upsert(k.Resource, rec)
-}
-
-func (m *naive) waitingSince(k Key, now time.Time) time.Time {
-	if rec := m.objects[k]; rec == nil || !waits(rec) {
-		return time.Time{}
-	}
-	if _, asked := m.since[k]; !asked {
-		m.since[k] = now
-	}
-	return m.since[k]
+	return m.upsert(k.Resource, rec, now)
 }
 
 func (m *naive) learn(uid types.UID, at Coordinates, f Fact) {
@@ -292,7 +341,10 @@ func (m *naive) view(k Key) (View, bool) {
 		return View{}, false
 	}
 	v := m.viewOf(k.Resource, rec)
-	v.Unsure = m.unsure[k]
+	v.Missing = m.missing[k]
+	if waits(rec) {
+		v.SyncedSince = m.synced
+	}
 	return v, true
 }
 

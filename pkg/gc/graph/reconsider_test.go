@@ -130,30 +130,30 @@ func TestVanishedObjectIsAllThatIsLookedAt(t *testing.T) {
 		g.show(things, object("n", "d", to(widgets, "o")))
 		wantKeys(t, "vanished", g.vanish(widgets, "o"), key(widgets, "o"))
 		wantKeys(t, "vanished again", g.vanish(widgets, "o"), key(widgets, "o"))
-		if v, ok := g.View(key(widgets, "o")); !ok || !v.Unsure {
+		if v, ok := g.View(key(widgets, "o")); !ok || !v.Missing {
 			t.Fatalf("got %+v", v)
 		}
 		return g
 	}
 	sure := func(t *testing.T, g *checked) {
 		t.Helper()
-		if v, ok := g.View(key(widgets, "o")); !ok || v.Unsure {
+		if v, ok := g.View(key(widgets, "o")); !ok || v.Missing {
 			t.Errorf("got %+v", v)
 		}
 	}
 	t.Run("it is there", func(t *testing.T) {
 		g := start(t)
-		wantKeys(t, "confirmed", g.Confirm(key(widgets, "o"), object("n", "o")))
+		wantKeys(t, "confirmed", g.Confirm(key(widgets, "o"), object("n", "o"), g.now))
 		g.check()
 		sure(t, g)
-		wantKeys(t, "confirmed too late", g.Confirm(key(widgets, "o"), waiting(object("n", "o"))))
+		wantKeys(t, "confirmed too late", g.Confirm(key(widgets, "o"), waiting(object("n", "o")), g.now))
 		if v, _ := g.View(key(widgets, "o")); v.Record.Deleting {
 			t.Error("an old read replaces what the monitor shows")
 		}
 	})
 	t.Run("it is there and waits", func(t *testing.T) {
 		g := start(t)
-		wantKeys(t, "confirmed", g.Confirm(key(widgets, "o"), waiting(object("n", "o"))), key(widgets, "o"), key(things, "d"))
+		wantKeys(t, "confirmed", g.Confirm(key(widgets, "o"), waiting(object("n", "o")), g.now), key(widgets, "o"), key(things, "d"))
 		g.check()
 		sure(t, g)
 	})
@@ -165,7 +165,7 @@ func TestVanishedObjectIsAllThatIsLookedAt(t *testing.T) {
 	t.Run("it is gone", func(t *testing.T) {
 		g := start(t)
 		wantKeys(t, "gone", g.end(widgets, object("n", "o")), key(things, "d"))
-		wantKeys(t, "confirmed too late", g.Confirm(key(widgets, "o"), object("n", "o")))
+		wantKeys(t, "confirmed too late", g.Confirm(key(widgets, "o"), object("n", "o"), g.now))
 		g.wantStats(1, 1, 1)
 	})
 	t.Run("nobody would ask", func(t *testing.T) {
@@ -202,7 +202,7 @@ func TestVanishedExceptWhatIsShown(t *testing.T) {
 	wantKeys(t, "taken over", got, key(things, "goes"))
 	g.wantStats(4, 1, 4)
 	for uid, want := range map[types.UID]bool{"stays": false, "goes": true, "unsure": true} {
-		if v, ok := g.View(key(things, uid)); !ok || v.Unsure != want {
+		if v, ok := g.View(key(things, uid)); !ok || v.Missing != want {
 			t.Errorf("%s: %v %+v", uid, ok, v)
 		}
 	}
@@ -227,5 +227,7 @@ func TestLookingAtAnOwnerQueuesNoDependent(t *testing.T) {
 	again := *w
 	again.ResourceVersion += "0"
 	wantKeys(t, "its status changes", g.show(widgets, &again), key(widgets, "o"))
-	wantKeys(t, "a dependent goes", g.end(things, object("n", "a", blocks)), key(widgets, "o"))
+	wantKeys(t, "a dependent goes", g.end(things, object("n", "a", blocks)))
+	wantKeys(t, "another", g.end(things, object("n", "b", blocks)))
+	wantKeys(t, "the last", g.end(things, object("n", "c", blocks)), key(widgets, "o"))
 }

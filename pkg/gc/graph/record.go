@@ -1,6 +1,8 @@
 package graph
 
 import (
+	"time"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
@@ -23,12 +25,34 @@ type Record struct {
 	Orphan     bool
 	// DeletedAt is the deletionTimestamp in seconds since 1970; 0 unless Deleting.
 	DeletedAt int64
-	// SyncTimeout is the annotation of that name, as it is; empty unless Foreground.
-	SyncTimeout string
+	// SyncTimeout is what SyncTimeoutAnnotation says: NoTimeout, a positive duration, or
+	// 0 if it is not there, cannot be understood, or the object is not Foreground.
+	SyncTimeout time.Duration
+}
+
+// NoTimeout is a foreground deletion that is never given up on.
+const NoTimeout time.Duration = -1
+
+// never is the annotation's word for NoTimeout.
+const never = "never"
+
+// syncTimeout reads the annotation.
+func syncTimeout(annotation string) time.Duration {
+	if annotation == never {
+		return NoTimeout
+	}
+	d, err := time.ParseDuration(annotation)
+	switch {
+	case err != nil:
+		return 0
+	case d <= 0:
+		return NoTimeout
+	}
+	return d
 }
 
 // SyncTimeoutAnnotation on an object overrides how long its foreground deletion may
-// wait: a duration, or "never".
+// wait: a duration, or "never"; "0" is the same as that.
 const SyncTimeoutAnnotation = "gc.reap.dev/sync-timeout"
 
 // WaitingForDependents is true while the object is in foreground deletion: it is
@@ -130,7 +154,7 @@ func RecordOf(o metav1.Object) *Record {
 		r.DeletedAt = t.Unix()
 	}
 	if r.Foreground {
-		r.SyncTimeout = o.GetAnnotations()[SyncTimeoutAnnotation]
+		r.SyncTimeout = syncTimeout(o.GetAnnotations()[SyncTimeoutAnnotation])
 	}
 	return r
 }

@@ -7,43 +7,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Coordinates say where an object is to be found. The version is left out:
-// every served version of a kind shows the same object.
-type Coordinates struct {
-	Group     string
-	Kind      string
-	Namespace string // empty for a cluster-scoped kind
-	Name      string
-}
-
-// Fact is what has been proved about a UID at some coordinates.
-type Fact struct {
-	State FactState
-	// Seen is when a live read found the object; zero for the other states.
-	Seen time.Time
-	// Waiting is true if that read found it in foreground deletion.
-	Waiting bool
-}
-
-// FactState tells one proof from another.
-type FactState uint8
-
-const (
-	// Unproved: nothing is known.
-	Unproved FactState = iota
-	// Gone: a monitor of the resource showed a DELETED event for the UID at these
-	// coordinates. Final.
-	Gone
-	// Absent: a live quorum read of these coordinates answered that resource's
-	// NotFound, or another UID. Final.
-	Absent
-	// Present: a live quorum read found the UID at these coordinates. It grows old.
-	Present
-)
-
-// Proved is true if the fact proves that the object does not exist.
-func (f Fact) Proved() bool { return f.State == Gone || f.State == Absent }
-
 // OwnerView is what the graph knows about one reference's owner.
 type OwnerView struct {
 	Reference Reference
@@ -74,30 +37,22 @@ type View struct {
 	Owners   []OwnerView
 	// HasDependents is true if any object names this one's UID.
 	HasDependents bool
-	// Unsure is true if no monitor shows the object any more and nobody has seen its
+	// Missing is true if no monitor shows the object any more and nobody has seen its
 	// end.
-	Unsure bool
-	// Blocker is an object that this one, being in foreground deletion, has to wait
-	// for; nil if there is none.
-	Blocker *Dependent
-	// WaitingSince is when the object was first known to be in foreground deletion.
-	// The graph leaves it to whoever asks, with those below.
-	WaitingSince time.Time
-	// Deadline is when the foreground deletion is given up on, whatever blocks it; the
-	// zero time for never.
-	Deadline time.Time
-	// Behind is true if the object's controller has not yet observed the object as it
-	// was before it was deleted.
+	Missing bool
+	// Blocking counts the references that an object in foreground deletion waits for;
+	// Wait says for how long it has, and SyncedSince since when every resource that can
+	// be read has been listed, so that a blocking dependent would be known: the zero time
+	// if that is not so. All are zero for other objects.
+	Blocking    int
+	Wait        Wait
+	SyncedSince time.Time
+	// Survey is what is below the object; nil as long as nobody has counted it. Graph.Survey
+	// does, which takes long.
+	Survey *Survey
+	// Behind is true if a live read has shown that the object's controller has not yet
+	// observed the object as it was before it was deleted. Whoever reads sets it.
 	Behind bool
-	// Synced is true if every resource that can be read has been listed: a blocking
-	// dependent would be known.
-	Synced bool
-}
-
-// Dependent is an observed object, as a rule one that names another as its owner.
-type Dependent struct {
-	Key    Key
-	Record *Record
 }
 
 // View returns what is known about an observed object; ok is false if no
@@ -110,43 +65,25 @@ func (g *Graph) View(k Key) (v View, ok bool) {
 		return View{}, false
 	}
 	v = g.view(k, n.rec)
-	v.Unsure = n.unsure
-	if n.rec.WaitingForDependents() {
-		if b := g.blocker(n); b != nil {
-			v.Blocker = &Dependent{Key: b.key(), Record: b.rec}
-		}
+	v.Missing = n.missing
+	if w := g.collecting[n]; w != nil && n.rec.WaitingForDependents() {
+		v.Blocking, v.Wait, v.SyncedSince = int(n.blocking), *w, g.syncedSince
 	}
 	return v, true
 }
 
 // Dependents returns the objects that name a UID, whatever else their references
 // say.
-func (g *Graph) Dependents(uid types.UID) []Dependent {
+func (g *Graph) Dependents(uid types.UID) []Node {
 	g.mu.RLock()
 	defer g.mu.RUnlock()
-	nm := g.named[uid]
-	if nm == nil {
+	o := g.owners[uid]
+	if o == nil {
 		return nil
 	}
-	all := make([]Dependent, 0, len(nm.dependents))
-	for d := range nm.dependents {
-		all = append(all, Dependent{Key: d.key(), Record: d.rec})
-	}
-	return all
-}
-
-// Collecting returns the objects that have been deleted and stay for the collector:
-// for their dependents to go, or to be orphaned. It takes time linear in all objects.
-func (g *Graph) Collecting() []Dependent {
-	g.mu.RLock()
-	defer g.mu.RUnlock()
-	var all []Dependent
-	for _, n := range g.nodes {
-		for ; n != nil; n = n.twin {
-			if n.rec.collecting() {
-				all = append(all, Dependent{Key: n.key(), Record: n.rec})
-			}
-		}
+	all := make([]Node, 0, o.dependents.len())
+	for d := range o.dependents.all {
+		all = append(all, d.outside())
 	}
 	return all
 }
@@ -161,7 +98,7 @@ func (g *Graph) ViewOf(gr schema.GroupResource, rec *Record) View {
 }
 
 func (g *Graph) view(k Key, rec *Record) View {
-	v := View{Key: k, Resource: g.catalog.Resource(k.Resource), Record: rec, HasDependents: g.named[rec.UID] != nil}
+	v := View{Key: k, Resource: g.catalog.Resource(k.Resource), Record: rec, HasDependents: g.owners[rec.UID] != nil}
 	if len(rec.References) > 0 {
 		v.Owners = make([]OwnerView, len(rec.References))
 		for i := range rec.References {
@@ -189,30 +126,19 @@ func (g *Graph) ownerView(r *Reference, namespace string) OwnerView {
 			o.Elsewhere = o.Elsewhere || n.table.kind == gk && n.rec.Name == r.Name
 		}
 	}
-	nm := g.named[r.UID]
-	if nm == nil {
+	held := g.owners[r.UID]
+	if held == nil || len(held.facts) == 0 {
 		return o
 	}
-	o.Fact = nm.facts[o.At]
+	o.Fact = held.known(o.At)
 	if !served && o.Fact.State == Unproved && namespace != "" {
 		// The kind is gone, and with it the knowledge of its scope. What was
 		// proved while it was served still stands.
 		at := o.At
 		at.Namespace = ""
-		o.Fact = nm.facts[at]
+		o.Fact = held.known(at)
 	}
 	return o
-}
-
-// Namespace returns the namespace of an observed object; empty if it has none or no
-// monitor shows it.
-func (g *Graph) Namespace(k Key) string {
-	g.mu.RLock()
-	defer g.mu.RUnlock()
-	if n := g.observed(k); n != nil {
-		return n.rec.Namespace
-	}
-	return ""
 }
 
 // Stats counts what the graph holds.
@@ -230,7 +156,7 @@ func (g *Graph) Stats() Stats {
 	for _, t := range g.tables {
 		s.Nodes += t.nodes
 	}
-	for uid := range g.named {
+	for uid := range g.owners {
 		if g.nodes[uid] == nil {
 			s.Virtual++
 		}

@@ -2,117 +2,142 @@ package graph
 
 import "time"
 
-// Wait says how far the foreground deletion of an object has come.
+// Wait says for how long an object in foreground deletion has waited.
 type Wait struct {
-	// Since is when somebody first asked; see Graph.WaitingSince.
+	// Since is when an event first showed it waiting.
 	Since time.Time
-	// Progress grows when descendants have been deleted or have gone since somebody last
-	// asked.
-	Progress uint64
+	// Progress is the latest of its deletion, the deletion of a dependent and the moment
+	// a dependent went, of those that name it directly.
+	Progress time.Time
 }
 
-// Wait returns how far the foreground deletion of an object has come; ok is false
-// if it is not in foreground deletion.
-func (g *Graph) Wait(k Key) (w Wait, ok bool) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.carryProgress()
-	n := g.observed(k)
-	if n == nil {
-		return Wait{}, false
-	}
-	since, ok := g.waiting[n]
-	return Wait{Since: since, Progress: g.progress[n]}, ok
+// Survey is what counting everything below an object has found.
+type Survey struct {
+	// Descendants counts the objects that name it as their owner, directly or through
+	// others.
+	Descendants int
+	// Progress is when one of those was last deleted or last went.
+	Progress time.Time
 }
 
-// Blockers returns all objects that an object in foreground deletion waits for.
-func (g *Graph) Blockers(k Key) []Dependent {
-	g.mu.RLock()
-	defer g.mu.RUnlock()
-	o := g.observed(k)
-	if o == nil || !o.rec.WaitingForDependents() || g.named[o.rec.UID] == nil {
-		return nil
+// noteWait keeps the list of objects that wait for the collector.
+func (g *Graph) noteWait(n *node, old *Record, now time.Time) {
+	rec := n.rec
+	waited := old != nil && old.WaitingForDependents()
+	if (waited || rec.WaitingForDependents()) && changed(old, rec) {
+		g.waitingChanged = true
 	}
-	var all []Dependent
-	for d := range g.named[o.rec.UID].dependents {
-		if g.blocks(d, o) {
-			all = append(all, Dependent{Key: d.key(), Record: d.rec})
+	switch {
+	case !rec.collecting():
+		g.forgetWait(n)
+	case g.collecting[n] == nil || rec.WaitingForDependents() && !waited:
+		g.collecting[n] = &Wait{Since: now, Progress: g.deletedAt(n, now)}
+	}
+}
+
+// forgetWait takes an object off the list.
+func (g *Graph) forgetWait(n *node) {
+	delete(g.collecting, n)
+	if len(g.collecting) == 0 {
+		clear(g.losses)
+	}
+}
+
+// deletedAt returns when an object was deleted, or the last of the dependents that block
+// it. Timestamps of the wall clock are turned into elapsed time here, once.
+func (g *Graph) deletedAt(n *node, now time.Time) time.Time {
+	last := elapsed(n.rec.DeletedAt, now)
+	o := g.owners[n.rec.UID]
+	if o == nil || n.blocking == 0 {
+		return last
+	}
+	for d := range o.dependents.all {
+		if !d.rec.Deleting {
+			continue
+		}
+		t := elapsed(d.rec.DeletedAt, now)
+		if !t.After(last) {
+			continue
+		}
+		for i := range d.rec.References {
+			if g.blocks(d, &d.rec.References[i], n) {
+				last = t
+				break
+			}
 		}
 	}
-	return all
+	return last
 }
 
-// Descendants counts the objects that name an object as their owner, directly or
-// through others. It takes time linear in them and their references.
-func (g *Graph) Descendants(k Key) int {
+// noteLoss notes at the owners of an object that it was deleted, or has gone, at a
+// time. Owners further up learn of it when they are surveyed: telling all of them each
+// time would make a chain cost time quadratic in its length.
+func (g *Graph) noteLoss(rec *Record, at time.Time) {
+	if len(g.collecting) == 0 {
+		return
+	}
+	for i := range rec.References {
+		g.noteLossOf(&rec.References[i], at)
+	}
+}
+
+func (g *Graph) noteLossOf(r *Reference, at time.Time) {
+	for o := g.nodes[r.UID]; o != nil; o = o.twin {
+		if at.After(g.losses[o]) {
+			g.losses[o] = at
+		}
+		if w := g.collecting[o]; w != nil && at.After(w.Progress) {
+			w.Progress = at
+		}
+	}
+}
+
+// carryLoss tells an owner of what a dependent has lost, as long as there is a way up.
+func (g *Graph) carryLoss(n *node, r *Reference) {
+	if at, lost := g.losses[n]; lost {
+		g.noteLossOf(r, at)
+	}
+}
+
+// Survey counts what is below an object. It takes time linear in that and its
+// references; ok is false if no monitor shows the object.
+func (g *Graph) Survey(k Key) (s Survey, ok bool) {
 	g.mu.RLock()
 	defer g.mu.RUnlock()
 	o := g.observed(k)
 	if o == nil {
-		return 0
+		return Survey{}, false
 	}
-	seen := map[*node]bool{o: true}
+	seen := map[*node]struct{}{o: {}}
 	for next := []*node{o}; len(next) > 0; {
 		n := next[len(next)-1]
 		next = next[:len(next)-1]
-		nm := g.named[n.rec.UID]
-		if nm == nil {
+		if at := g.losses[n]; at.After(s.Progress) {
+			s.Progress = at
+		}
+		below := g.owners[n.rec.UID]
+		if below == nil {
 			continue
 		}
-		for d := range nm.dependents {
-			if !seen[d] {
-				seen[d] = true
+		for d := range below.dependents.all {
+			if _, known := seen[d]; !known {
+				seen[d] = struct{}{}
 				next = append(next, d)
 			}
 		}
 	}
-	return len(seen) - 1
+	s.Descendants = len(seen) - 1
+	return s, true
 }
 
-// observed returns the node of a key, or nil.
-func (g *Graph) observed(k Key) *node {
-	t := g.tables[k.Resource]
-	if t == nil {
-		return nil
+// Collecting returns the objects that have been deleted and stay for the collector:
+// for their dependents to go, or to be orphaned.
+func (g *Graph) Collecting() []Node {
+	g.mu.RLock()
+	defer g.mu.RUnlock()
+	all := make([]Node, 0, len(g.collecting))
+	for n := range g.collecting {
+		all = append(all, n.outside())
 	}
-	return g.find(t, k.UID)
-}
-
-// noteProgress notes that an object has been deleted or has gone, for every waiting
-// object above it. Deleting a long chain from its end would take time quadratic in its
-// length if all of them were told each time; they are told when somebody asks.
-func (g *Graph) noteProgress(rec *Record) {
-	if len(g.waiting) == 0 {
-		clear(g.lost)
-		return
-	}
-	for i := range rec.References {
-		for o := g.nodes[rec.References[i].UID]; o != nil; o = o.twin {
-			g.lost[o] = struct{}{}
-		}
-	}
-}
-
-// carryProgress tells every waiting object at or above one that has lost a dependent.
-func (g *Graph) carryProgress() {
-	next := make([]*node, 0, len(g.lost))
-	for o := range g.lost {
-		next = append(next, o)
-	}
-	for len(next) > 0 {
-		n := next[len(next)-1]
-		next = next[:len(next)-1]
-		if _, waits := g.waiting[n]; waits {
-			g.progress[n]++
-		}
-		for i := range n.rec.References {
-			for o := g.nodes[n.rec.References[i].UID]; o != nil; o = o.twin {
-				if _, told := g.lost[o]; !told {
-					g.lost[o] = struct{}{}
-					next = append(next, o)
-				}
-			}
-		}
-	}
-	clear(g.lost)
+	return all
 }

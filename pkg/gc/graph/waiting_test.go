@@ -1,6 +1,9 @@
 package graph
 
 import (
+	"fmt"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 )
@@ -31,22 +34,25 @@ func TestWhatBlocksAnOwner(t *testing.T) {
 		// Nobody can say that these are wrong.
 		{"version not served", "n", with(func(r *Reference) { r.APIVersion = "ex.io/v9" }), true},
 		{"kind unknown", "n", with(func(r *Reference) { r.Kind = "Nonsense" }), true},
-		{"kind unknown, from another namespace", "m", with(func(r *Reference) { r.Kind = "Nonsense" }), true},
+		// A namespaced owner has no dependents elsewhere, whatever their kind may be.
+		{"kind unknown, from another namespace", "m", with(func(r *Reference) { r.Kind = "Nonsense" }), false},
+		{"version not served, from another namespace", "m", with(func(r *Reference) { r.APIVersion = "ex.io/v9" }), false},
 	} {
 		g := newGraph(t)
 		d := object(c.namespace, "d", to(things, "x"), c.ref)
 		g.show(things, d)
 		g.show(widgets, waiting(object("n", "o")))
 		v, _ := g.View(key(widgets, "o"))
-		if (v.Blocker != nil) != c.want {
-			t.Errorf("%s: %+v", c.name, v.Blocker)
+		if (v.Blocking == 1) != c.want {
+			t.Errorf("%s: %+v", c.name, v.Blocking)
 		}
-		if v.Blocker != nil && (v.Blocker.Key != key(things, "d") || v.Blocker.Record != d) {
-			t.Errorf("%s: %+v", c.name, v.Blocker)
+		blockers := g.Blockers(key(widgets, "o"), 5)
+		if (len(blockers) == 1) != c.want || c.want && (blockers[0].Key != key(things, "d") || blockers[0].Record != d) {
+			t.Errorf("%s: %+v", c.name, blockers)
 		}
 		g.show(widgets, object("n", "o"))
-		if v, _ := g.View(key(widgets, "o")); v.Blocker != nil {
-			t.Errorf("%s: an object that waits for nothing is blocked: %+v", c.name, v.Blocker)
+		if v, _ := g.View(key(widgets, "o")); v.Blocking != 0 || g.Blockers(key(widgets, "o"), 5) != nil {
+			t.Errorf("%s: an object that waits for nothing is blocked", c.name)
 		}
 	}
 }
@@ -56,7 +62,7 @@ func TestClusterScopedOwnerIsBlockedFromEverywhere(t *testing.T) {
 		g := newGraph(t)
 		g.show(clusters, waiting(object("", "c")))
 		g.show(things, object(namespace, "d", blocking(to(clusters, "c"))))
-		if v, _ := g.View(key(clusters, "c")); v.Blocker == nil {
+		if v, _ := g.View(key(clusters, "c")); v.Blocking == 0 {
 			t.Errorf("from namespace %q: nothing blocks it", namespace)
 		}
 	}
@@ -68,12 +74,12 @@ func TestVanishedDependentStillBlocks(t *testing.T) {
 	g.show(widgets, waiting(object("n", "o")))
 	g.show(things, object("n", "d", blocking(to(widgets, "o"))))
 	g.vanish(things, "d")
-	if v, _ := g.View(key(widgets, "o")); v.Blocker == nil {
+	if v, _ := g.View(key(widgets, "o")); v.Blocking == 0 {
 		t.Error("nothing blocks it")
 	}
 	wantKeys(t, "a live read says that it is gone", g.end(things, object("n", "d")), key(widgets, "o"))
-	if v, _ := g.View(key(widgets, "o")); v.Blocker != nil {
-		t.Errorf("%+v blocks it", v.Blocker)
+	if v, _ := g.View(key(widgets, "o")); v.Blocking != 0 {
+		t.Errorf("%+v blocks it", v.Blocking)
 	}
 }
 
@@ -90,6 +96,12 @@ func TestOwnerIsLookedAtWhenItIsBlockedNoMore(t *testing.T) {
 	owner := key(widgets, "o")
 	t.Run("deleted", func(t *testing.T) {
 		wantKeys(t, "end", start(t).end(things, object("n", "d")), owner)
+	})
+	t.Run("one of two deleted", func(t *testing.T) {
+		g := start(t)
+		g.show(things, object("n", "e", ref))
+		wantKeys(t, "the first", g.end(things, object("n", "d")))
+		wantKeys(t, "the last", g.end(things, object("n", "e")), owner)
 	})
 	t.Run("dropped", func(t *testing.T) {
 		wantKeys(t, "update", start(t).show(things, object("n", "d")), owner)
@@ -115,35 +127,35 @@ func TestOwnerIsLookedAtWhenItIsBlockedNoMore(t *testing.T) {
 	})
 }
 
-func TestWaitingSince(t *testing.T) {
+// TestWaitBeginsWithTheEventThatShowsIt: no query begins one.
+func TestWaitBeginsWithTheEventThatShowsIt(t *testing.T) {
 	g := newGraph(t)
 	k := key(widgets, "o")
-	want := func(what string, now, since time.Time) {
+	want := func(what string, since time.Time) {
 		t.Helper()
-		if got := g.WaitingSince(k, now); got != since {
-			t.Errorf("%s: %v", what, got)
+		if v, _ := g.View(k); v.Wait.Since != since {
+			t.Errorf("%s: %v", what, v.Wait.Since)
 		}
 	}
-	later := epoch.Add(time.Hour)
-	want("not there", epoch, time.Time{})
+	at := func(s int) time.Time { return epoch.Add(time.Duration(s) * time.Second) }
+	want("not there", time.Time{})
 	g.show(widgets, object("n", "o"))
-	want("not waiting", epoch, time.Time{})
+	want("not waiting", time.Time{})
+	g.now = at(1)
 	g.show(widgets, waiting(object("n", "o")))
-	want("first asked", epoch, epoch)
-	want("asked again", later, epoch)
+	g.now = at(2)
+	want("waiting", at(1))
 	newer := waiting(object("n", "o"))
 	newer.ResourceVersion = "2"
 	g.show(widgets, newer)
-	want("still waiting", later, epoch)
+	want("still waiting", at(1))
 	g.show(widgets, object("n", "o"))
-	want("called off", later, time.Time{})
+	want("called off", time.Time{})
+	g.now = at(3)
 	g.show(widgets, waiting(object("n", "o")))
-	want("waiting anew", later, later)
+	want("waiting anew", at(3))
 	g.end(widgets, object("n", "o"))
-	want("gone", later, time.Time{})
-	if got := New().WaitingSince(k, epoch); !got.IsZero() {
-		t.Errorf("not announced: %v", got)
-	}
+	want("gone", time.Time{})
 }
 
 func TestDependents(t *testing.T) {
@@ -192,12 +204,12 @@ func TestTwinsKindBlocksToo(t *testing.T) {
 	g := newGraph(t)
 	g.show(widgets, waiting(object("n", "o")))
 	g.show(things, object("n", "d", blocking(to(mirrors, "o"))))
-	if v, _ := g.View(key(widgets, "o")); v.Blocker != nil {
-		t.Errorf("another kind's name blocks it: %+v", v.Blocker)
+	if v, _ := g.View(key(widgets, "o")); v.Blocking != 0 {
+		t.Errorf("another kind's name blocks it: %+v", v.Blocking)
 	}
 	g.show(mirrors, waiting(object("n", "o")))
 	for _, r := range []*Resource{widgets, mirrors} {
-		if v, _ := g.View(key(r, "o")); v.Blocker == nil {
+		if v, _ := g.View(key(r, "o")); v.Blocking == 0 {
 			t.Errorf("nothing blocks it under %s", r.Name)
 		}
 	}
@@ -217,34 +229,40 @@ func TestCoalescedWaitIsLookedAt(t *testing.T) {
 }
 
 // TestProgress has a root wait for a child, which a grandchild names. Every end below the
-// root counts, by the ways up that there were when it came.
+// root counts from when it came, by the ways up that there were then.
 func TestProgress(t *testing.T) {
 	child := object("n", "child", blocking(to(widgets, "root")))
 	grandchild := object("n", "grandchild", blocking(to(things, "child")))
+	later := epoch.Add(time.Minute)
+	deleted := func(r *Record) *Record {
+		d := *r
+		d.Deleting, d.DeletedAt = true, later.Unix()
+		return &d
+	}
 	for name, c := range map[string]struct {
-		step func(*checked)
-		want bool
+		step         func(*checked)
+		here, deeper bool // it counts in the wait; only a survey finds it
 	}{
-		"nothing":                   {func(*checked) {}, false},
-		"the child's end":           {func(g *checked) { g.end(things, child) }, true},
-		"the child's deletion":      {func(g *checked) { g.show(things, waiting(child)) }, true},
-		"the grandchild's end":      {func(g *checked) { g.end(mirrors, grandchild) }, true},
-		"the grandchild's deletion": {func(g *checked) { g.show(mirrors, waiting(grandchild)) }, true},
-		"both ends":                 {func(g *checked) { g.end(mirrors, grandchild); g.end(things, child) }, true},
-		"the child is freed":        {func(g *checked) { g.show(things, object("n", "child")) }, false},
+		"nothing":                   {func(*checked) {}, false, false},
+		"the child's end":           {func(g *checked) { g.end(things, child) }, true, false},
+		"the child's deletion":      {func(g *checked) { g.show(things, deleted(child)) }, true, false},
+		"the grandchild's end":      {func(g *checked) { g.end(mirrors, grandchild) }, false, true},
+		"the grandchild's deletion": {func(g *checked) { g.show(mirrors, deleted(grandchild)) }, false, true},
+		"both ends":                 {func(g *checked) { g.end(mirrors, grandchild); g.end(things, child) }, true, false},
+		"the child is freed":        {func(g *checked) { g.show(things, object("n", "child")) }, false, false},
 		"the grandchild's end, and then the child is freed": {func(g *checked) {
 			g.end(mirrors, grandchild)
 			g.show(things, object("n", "child"))
-		}, true},
+		}, true, false},
 		"the child is freed, and then the grandchild's end": {func(g *checked) {
 			g.show(things, object("n", "child"))
 			g.end(mirrors, grandchild)
-		}, false},
+		}, false, false},
 		"the grandchild's end, and then the child's resource is no longer served": {func(g *checked) {
 			g.end(mirrors, grandchild)
 			g.drop(things)
-		}, true},
-		"a stranger's end": {func(g *checked) { g.end(things, object("n", "stranger", to(widgets, "other"))) }, false},
+		}, true, false},
+		"a stranger's end": {func(g *checked) { g.end(things, object("n", "stranger", to(widgets, "other"))) }, false, false},
 	} {
 		g := newGraph(t)
 		g.show(widgets, waiting(object("n", "root")))
@@ -252,14 +270,98 @@ func TestProgress(t *testing.T) {
 		g.show(things, child)
 		g.show(mirrors, grandchild)
 		g.show(things, object("n", "stranger", to(widgets, "other")))
-		before, _ := g.Wait(key(widgets, "root"))
+		g.now = later
 		c.step(g)
-		after, ok := g.Wait(key(widgets, "root"))
-		if !ok || (after.Progress != before.Progress) != c.want {
-			t.Errorf("%s: progress %v before, %v after", name, before.Progress, after.Progress)
+		v, _ := g.View(key(widgets, "root"))
+		s, _ := g.Survey(key(widgets, "root"))
+		want := map[bool]time.Time{false: epoch, true: later}
+		if !v.Wait.Progress.Equal(want[c.here]) {
+			t.Errorf("%s: progress at %v", name, v.Wait.Progress)
 		}
-		if again, _ := g.Wait(key(widgets, "root")); again != after {
-			t.Errorf("%s: asked again it says %+v, and %+v before", name, again, after)
+		if (s.Progress.Equal(later)) != (c.here || c.deeper) {
+			t.Errorf("%s: a survey finds progress at %v", name, s.Progress)
 		}
 	}
+}
+
+// TestInitialListIsNoProgress: a deletion counts from its own time, however late it is
+// shown, in either order.
+func TestInitialListIsNoProgress(t *testing.T) {
+	deleted := *object("n", "d", blocking(to(widgets, "o")))
+	deleted.Deleting, deleted.DeletedAt = true, epoch.Add(time.Minute).Unix()
+	old := waiting(object("n", "o"))
+	for name, list := range map[string]func(*checked){
+		"owner first":     func(g *checked) { g.show(widgets, old); g.show(things, &deleted) },
+		"dependent first": func(g *checked) { g.show(things, &deleted); g.show(widgets, old) },
+	} {
+		g := newGraph(t)
+		g.now = epoch.Add(time.Hour)
+		list(g)
+		v, _ := g.View(key(widgets, "o"))
+		if !v.Wait.Progress.Equal(epoch.Add(time.Minute)) || !v.Wait.Since.Equal(g.now) {
+			t.Errorf("%s: %+v", name, v.Wait)
+		}
+	}
+}
+
+// TestTimestampInTheFutureIsNow: clocks differ.
+func TestTimestampInTheFutureIsNow(t *testing.T) {
+	g := newGraph(t)
+	o := waiting(object("n", "o"))
+	o.DeletedAt = epoch.Add(time.Hour).Unix()
+	g.show(widgets, o)
+	if v, _ := g.View(key(widgets, "o")); !v.Wait.Progress.Equal(epoch) {
+		t.Errorf("%+v", v.Wait)
+	}
+}
+
+// TestQueriesChangeNothing asks everything about a graph with waits and progress in it,
+// and finds it as it was.
+func TestQueriesChangeNothing(t *testing.T) {
+	g := newGraph(t)
+	g.show(widgets, waiting(object("n", "root")))
+	g.show(things, object("n", "child", blocking(to(widgets, "root"))))
+	g.show(mirrors, object("n", "grandchild", blocking(to(things, "child"))))
+	g.show(things, waiting(object("n", "self", blocking(to(things, "self")))))
+	g.end(mirrors, object("n", "grandchild"))
+	root := key(widgets, "root")
+	before, after := g.dump(), ""
+	for range 2 {
+		g.View(root)
+		g.ViewOf(root.Resource, waiting(object("n", "root")))
+		g.Blockers(root, 5)
+		g.Survey(root)
+		g.Dependents("root")
+		g.Collecting()
+		g.Cycles()
+		g.Around()
+		g.Synced()
+		g.Suspended()
+		g.Stats()
+		g.Shape(root)
+		g.Count(root.Resource)
+		g.Versions(root.Resource)
+		g.Catalog()
+		if after = g.dump(); after != before {
+			t.Fatalf("before:\n%s\nafter:\n%s", before, after)
+		}
+	}
+}
+
+// dump writes down all that the graph holds.
+func (g *checked) dump() string {
+	var lines []string
+	for _, first := range g.nodes {
+		for n := first; n != nil; n = n.twin {
+			lines = append(lines, fmt.Sprintf("%v %p blocking=%d missing=%v wait=%v loss=%v", n.key(), n.rec, n.blocking, n.missing, g.collecting[n], g.losses[n]))
+		}
+	}
+	for uid, o := range g.Graph.owners {
+		lines = append(lines, fmt.Sprintf("%s: %d dependents, facts %v", uid, o.dependents.len(), o.facts))
+	}
+	for gr, t := range g.tables {
+		lines = append(lines, fmt.Sprintf("%v %+v", gr, *t))
+	}
+	slices.Sort(lines)
+	return fmt.Sprint(strings.Join(lines, "\n"), g.edges, g.waitingChanged, g.syncedSince, g.discovered, len(g.collecting), len(g.losses))
 }

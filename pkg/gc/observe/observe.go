@@ -193,7 +193,7 @@ func (o *Observer) resync(ctx context.Context, d discovery.DiscoveryInterface) {
 		return
 	}
 	if !catalog.Equal(o.graph.Catalog()) {
-		o.consider(o.graph.SetCatalog(catalog))
+		o.consider(o.graph.SetCatalog(catalog, time.Now()))
 	}
 	for _, r := range catalog.Resources() {
 		if r.Monitored {
@@ -336,7 +336,7 @@ func (o *Observer) retire(ctx context.Context, gr schema.GroupResource, m *monit
 		m.drain(ctx, o.graph)
 		m.stop()
 		if ctx.Err() == nil {
-			o.consider(o.graph.RemoveResource(gr))
+			o.consider(o.graph.RemoveResource(gr, time.Now()))
 		}
 		o.mu.Lock()
 		delete(o.draining, gr)

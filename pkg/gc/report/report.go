@@ -6,12 +6,14 @@
 package report
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/reap-dev/reap/pkg/gc/decide"
 	"github.com/reap-dev/reap/pkg/gc/graph"
 	"github.com/reap-dev/reap/pkg/gc/pause"
 )
@@ -42,9 +44,9 @@ func (o Object) String() string {
 	return s
 }
 
-// named is how many objects of one kind are listed by name in a report of something
+// listed is how many objects of one kind are listed by name in a report of something
 // else; the rest is counted.
-const named = 10
+const listed = 10
 
 // Objects is some objects of a greater number.
 type Objects struct {
@@ -52,16 +54,26 @@ type Objects struct {
 	First []Object `json:"first,omitempty"`
 }
 
-func objectsOf(all []graph.Dependent) Objects {
+func objectsOf(all []graph.Node) Objects {
 	o := Objects{Count: len(all)}
 	for _, d := range all {
 		o.First = append(o.First, objectOf(d.Key, d.Record))
 	}
 	// In an order of their own: the graph has none, and two reports should agree.
 	slices.SortFunc(o.First, func(a, b Object) int { return strings.Compare(a.String(), b.String()) })
-	if len(o.First) > named {
-		o.First = o.First[:named]
+	if len(o.First) > listed {
+		o.First = o.First[:listed]
 	}
+	return o
+}
+
+// searched is up to how many blockers are looked at to list the first of them.
+const searched = 1000
+
+// blockersOf returns what an object in foreground deletion waits for.
+func blockersOf(g *graph.Graph, v *graph.View) Objects {
+	o := objectsOf(g.Blockers(v.Key, searched))
+	o.Count = v.Blocking
 	return o
 }
 
@@ -119,7 +131,8 @@ type Waiting struct {
 	// Policy is foreground or orphan.
 	Policy    string    `json:"policy"`
 	DeletedAt time.Time `json:"deletedAt"`
-	// BlockedBy are the dependents that a foreground deletion waits for.
+	// BlockedBy are the dependents that a foreground deletion waits for; one with two
+	// references counts twice.
 	BlockedBy Objects `json:"blockedBy,omitzero"`
 	// Deadline is when a foreground deletion is given up on unless there is progress;
 	// the zero time for never.
@@ -129,27 +142,31 @@ type Waiting struct {
 // waitingListed is how many waiting deletions a status lists.
 const waitingListed = 100
 
-// WaitingIn returns the deletions that wait, the oldest first and a hundred at the
-// most, and how many there are. deadline is asked about those in the foreground.
-func WaitingIn(g *graph.Graph, deadline func(graph.Dependent) time.Time) (list []Waiting, count int) {
+// WaitingIn returns the deletions that wait at the time now, the oldest first and a
+// hundred at the most, and how many there are.
+func WaitingIn(g *graph.Graph, o decide.Options, now time.Time) (list []Waiting, count int) {
 	all := g.Collecting()
-	slices.SortFunc(all, func(a, b graph.Dependent) int {
-		if a.Record.DeletedAt != b.Record.DeletedAt {
-			return int(a.Record.DeletedAt - b.Record.DeletedAt)
-		}
-		return strings.Compare(string(a.Key.UID), string(b.Key.UID))
+	slices.SortFunc(all, func(a, b graph.Node) int {
+		return cmp.Or(cmp.Compare(a.Record.DeletedAt, b.Record.DeletedAt), cmp.Compare(a.Key.UID, b.Key.UID))
 	})
-	count = len(all)
-	for _, d := range all[:min(count, waitingListed)] {
-		w := Waiting{Object: objectOf(d.Key, d.Record), DeletedAt: time.Unix(d.Record.DeletedAt, 0).UTC(), Policy: "orphan"}
-		if !d.Record.Orphan {
+	for _, n := range all[:min(len(all), waitingListed)] {
+		w := Waiting{Object: objectOf(n.Key, n.Record), DeletedAt: time.Unix(n.Record.DeletedAt, 0).UTC(), Policy: "orphan"}
+		if v, ok := g.View(n.Key); ok && !n.Record.Orphan {
 			w.Policy = "foreground"
-			w.BlockedBy = objectsOf(g.Blockers(d.Key))
-			if w.BlockedBy.Count > 0 {
-				w.Deadline = deadline(d)
-			}
+			w.BlockedBy, w.Deadline = blockersOf(g, &v), deadline(g, &v, o, now)
 		}
 		list = append(list, w)
 	}
-	return list, count
+	return list, len(all)
+}
+
+// deadline returns when the foreground deletion of an object that has to wait is given
+// up on.
+func deadline(g *graph.Graph, v *graph.View, o decide.Options, now time.Time) time.Time {
+	if v.Blocking == 0 {
+		return time.Time{}
+	}
+	decide.From(g, v, o, now) // surveys, if that is what the deadline depends on
+	t, _ := decide.Deadline(v, o, now)
+	return utc(t)
 }

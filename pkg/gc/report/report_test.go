@@ -35,11 +35,11 @@ func world() *graph.Graph {
 	g := graph.New()
 	g.SetCatalog(graph.NewCatalog([]*graph.Resource{
 		{Name: "configmaps", Kind: "ConfigMap", Versions: []string{"v1"}, Namespaced: true, Monitored: true},
-	}))
-	g.AddResource(configMaps, schema.GroupKind{Kind: "ConfigMap"})
+	}), now)
+	g.AddResource(configMaps, schema.GroupKind{Kind: "ConfigMap"}, now)
 	put := func(rec graph.Record, owners ...graph.Reference) {
 		rec.Namespace, rec.Name, rec.ResourceVersion, rec.References = "ns", string(rec.UID), "1", owners
-		g.Upsert(configMaps, &rec)
+		g.Upsert(configMaps, &rec, now)
 	}
 	ref := func(uid string, kind string) graph.Reference {
 		return graph.Reference{APIVersion: "v1", Kind: kind, Name: uid, UID: types.UID(uid), BlockOwnerDeletion: graph.True}
@@ -55,14 +55,14 @@ func world() *graph.Graph {
 	return g
 }
 
-func explain(t *testing.T, g *graph.Graph, uid string, change func(*graph.View)) Why {
+func explain(t *testing.T, g *graph.Graph, uid string, o decide.Options, change func(*graph.View)) Why {
 	t.Helper()
 	v, ok := g.View(graph.Key{Resource: configMaps, UID: types.UID(uid)})
 	if !ok {
 		t.Fatalf("%s is not in the graph", uid)
 	}
 	change(&v)
-	return Explain(g, &v, now)
+	return Explain(g, &v, o, now)
 }
 
 func status(g *graph.Graph) Status {
@@ -72,7 +72,7 @@ func status(g *graph.Graph) Status {
 		Queues:   []Queue{{Name: "delete", Length: 3, OldestSeconds: 61}, {Name: "orphan"}},
 		Monitors: []Monitor{{Resource: "configmaps", State: "synced"}, {Resource: "widgets.example.com", State: "failing", Error: "no webhook", Since: now.Add(-time.Minute)}},
 	}
-	s.Waiting, s.WaitingCount = WaitingIn(g, func(graph.Dependent) time.Time { return now.Add(10 * time.Minute) })
+	s.Waiting, s.WaitingCount = WaitingIn(g, decide.Options{Timeout: decide.Timeout{Base: 15 * time.Minute}}, now)
 	return s
 }
 
@@ -83,11 +83,11 @@ func TestReports(t *testing.T) {
 		"status":          printed{status(g)},
 		"status-of-one":   printed{Status{Running: true, Since: now, Now: now, Workers: 1, Objects: 1, References: 1, Virtual: 1, Collected: 1, WaitingCount: 1}},
 		"status-absent":   printed{Status{Absent: "no collector runs in this server (--disable=gc)"}},
-		"why-waiting":     printed{explain(t, g, "root", func(v *graph.View) { v.Deadline = now.Add(5 * time.Minute) })},
-		"why-for-ever":    printed{explain(t, g, "root", func(*graph.View) {})},
-		"why-owners":      printed{explain(t, g, "many", func(v *graph.View) { v.Owners[0].Fact = graph.Fact{State: graph.Present, Seen: now, Waiting: true} })},
-		"why-no-owner":    printed{explain(t, g, "alive", func(*graph.View) {})},
-		"why-is-orphaned": printed{explain(t, g, "orphaning", func(*graph.View) {})},
+		"why-waiting":     printed{explain(t, g, "root", decide.Options{Timeout: decide.Timeout{Base: 10 * time.Minute}}, func(*graph.View) {})},
+		"why-for-ever":    printed{explain(t, g, "root", decide.Options{}, func(*graph.View) {})},
+		"why-owners":      printed{explain(t, g, "many", decide.Options{}, func(v *graph.View) { v.Owners[0].Fact = graph.Fact{State: graph.Present, Seen: now, Waiting: true} })},
+		"why-no-owner":    printed{explain(t, g, "alive", decide.Options{}, func(*graph.View) {})},
+		"why-is-orphaned": printed{explain(t, g, "orphaning", decide.Options{}, func(*graph.View) {})},
 	} {
 		var out bytes.Buffer
 		if err := r.Print(&out); err != nil {
@@ -186,9 +186,9 @@ func TestLongListsAreCutShort(t *testing.T) {
 	g := world()
 	for i := range 2 * waitingListed {
 		uid := types.UID(fmt.Sprintf("w%03d", i))
-		g.Upsert(configMaps, &graph.Record{Namespace: "ns", Name: string(uid), UID: uid, Deleting: true, Foreground: true, DeletedAt: now.Unix()})
+		g.Upsert(configMaps, &graph.Record{Namespace: "ns", Name: string(uid), UID: uid, Deleting: true, Foreground: true, DeletedAt: now.Unix()}, now)
 	}
-	list, n := WaitingIn(g, func(graph.Dependent) time.Time { return time.Time{} })
+	list, n := WaitingIn(g, decide.Options{}, now)
 	if len(list) != waitingListed || n != 2*waitingListed+2 || list[0].Object.Name != "root" || list[1].Object.Name != "orphaning" {
 		t.Errorf("%d of %d, the first is %+v", len(list), n, list[0])
 	}
@@ -203,7 +203,7 @@ func TestDOT(t *testing.T) {
 	g := world()
 	g.Upsert(configMaps, &graph.Record{Namespace: "ns", Name: "odd", UID: "odd", References: []graph.Reference{
 		{APIVersion: "v1", Kind: `a"b\\`, Name: "two\nlines", UID: `"quoted\\`},
-	}})
+	}}, now)
 	var out bytes.Buffer
 	if err := writeDOT(&out, g.Around("many", "odd")); err != nil {
 		t.Fatal(err)

@@ -74,7 +74,7 @@ func (y Why) Print(out io.Writer) error {
 	}
 	fmt.Fprintf(w, "reason\t%s (%s)\n", y.Text, y.Reason)
 	if y.BlockedBy.Count > 0 {
-		fmt.Fprintf(w, "blocked by\t%s\n", y.BlockedBy.text(named))
+		fmt.Fprintf(w, "blocked by\t%s\n", y.BlockedBy.text(listed))
 		if y.Deadline.IsZero() {
 			fmt.Fprintf(w, "deadline\tnone: it waits until they are gone\n")
 		} else {
@@ -94,7 +94,7 @@ func (y Why) Print(out io.Writer) error {
 	}
 	dependents := "none"
 	if y.Dependents.Count > 0 {
-		dependents = y.Dependents.text(named)
+		dependents = y.Dependents.text(listed)
 	}
 	fmt.Fprintf(w, "dependents\t%s\n", dependents)
 	if err := w.Flush(); err != nil || len(y.Owners) == 0 {

@@ -51,8 +51,8 @@ type Owner struct {
 
 // Explain says what there is to say about an object from its view, which must be
 // complete, and the time.
-func Explain(g *graph.Graph, v *graph.View, now time.Time) Why {
-	d := decide.Decide(v, now)
+func Explain(g *graph.Graph, v *graph.View, o decide.Options, now time.Time) Why {
+	d := decide.From(g, v, o, now)
 	w := Why{
 		Object: objectOf(v.Key, v.Record), Now: now.UTC(),
 		Action: d.Action.String(), Reason: string(d.Reason), Text: sentence(d.Reason), Again: utc(d.Again),
@@ -62,8 +62,7 @@ func Explain(g *graph.Graph, v *graph.View, now time.Time) Why {
 		w.DeletedAt = time.Unix(v.Record.DeletedAt, 0).UTC()
 	}
 	if v.Record.WaitingForDependents() && !v.Record.Orphan {
-		w.BlockedBy = objectsOf(g.Blockers(v.Key))
-		w.Deadline = utc(v.Deadline)
+		w.BlockedBy, w.Deadline = blockersOf(g, v), deadline(g, v, o, now)
 	}
 	for i := range v.Owners {
 		o := &v.Owners[i]
@@ -94,12 +93,12 @@ func sentence(r decide.Reason) string {
 		decide.OwnerSolid:        "an owner of it exists",
 		decide.OwnerUnknown:      "nobody can tell whether an owner exists: no server serves its kind, or that version of it; the object stays",
 		decide.OwnerInvalid:      "a cluster-scoped object names an owner of a namespaced kind, which can be in any namespace; the object stays",
-		decide.OwnerUnsure:       "an owner has to be read live before anything is decided",
-		decide.Unsure:            "its monitor does not show it any more; it has to be read live",
-		decide.OwnersDangling:    "none of its owners exists: it is collected",
-		decide.OwnerWaiting:      "none of its owners stays, and one waits for it to go: it is collected",
+		decide.OwnerUnverified:   "an owner has to be read live before anything is decided",
+		decide.Missing:           "its monitor does not show it any more; it has to be read live",
+		decide.OwnersDangling:    "none of its owners exists; the object will be deleted",
+		decide.OwnerWaiting:      "every owner is gone or in foreground deletion, and at least one is waiting for its dependents; the object will be deleted",
 		decide.SomeDangling:      "an owner exists and others are gone or going: the references to those are dropped",
-		decide.OwnerOrphaned:     "an owner was deleted on the terms that this object stays: the reference is dropped",
+		decide.OwnerOrphaned:     "an owner was deleted with propagation policy Orphan; the reference to it will be dropped",
 		decide.Orphaning:         "it is deleted and its dependents are to stay: their references to it are dropped, then it goes",
 		decide.WaitsForDependent: "it is in foreground deletion and waits for the dependents that block it",
 		decide.Settling:          "it is in foreground deletion and nothing is known to block it; the collector makes sure that no dependent is on its way",
@@ -122,7 +121,7 @@ func judgement(s decide.State, o *graph.OwnerView) string {
 		}
 		return "does not exist"
 	case decide.Orphaned:
-		return "was deleted on the terms that its dependents stay"
+		return "was deleted with propagation policy Orphan"
 	case decide.Unknown:
 		if o.KindServed {
 			return fmt.Sprintf("cannot be looked up: %s is not served in version %s", o.Reference.Kind, o.Reference.APIVersion)

@@ -15,7 +15,7 @@ import (
 
 func orphanOnce(t *testing.T, c *Collector, k graph.Key) error {
 	t.Helper()
-	err := c.attemptToOrphan(t.Context(), k)
+	err := c.orphaner.run(t.Context(), k)
 	if err := c.graph.Check(); err != nil {
 		t.Errorf("the graph is broken: %v", err)
 	}
@@ -63,7 +63,7 @@ func TestLatecomerOfAnOrphaningIsFreed(t *testing.T) {
 	if err := orphanOnce(t, c, k); err != nil {
 		t.Fatal(err)
 	}
-	c.graph.Deleted(configMaps, &graph.Record{Namespace: "ns", Name: "owner", UID: "o"})
+	c.graph.Deleted(configMaps, &graph.Record{Namespace: "ns", Name: "owner", UID: "o"}, c.now())
 	s.calls = nil
 	late := show(c, s.put("late", "l", ref("owner", "o")))
 	if err := attemptOnce(t, c, late); err != nil {
@@ -90,7 +90,7 @@ func TestOrphaningWaitsForWhatCannotBeRead(t *testing.T) {
 		return false
 	}
 	// There would be more to list; what failed is asked first and answers for all.
-	c.graph.SetCatalog(graph.NewCatalog(append([]*graph.Resource{{Name: "aaa", Kind: "Aaa", Versions: []string{"v1"}, Namespaced: true, Monitored: true}}, c.graph.Catalog().Resources()...)))
+	c.graph.SetCatalog(graph.NewCatalog(append([]*graph.Resource{{Name: "aaa", Kind: "Aaa", Versions: []string{"v1"}, Namespaced: true, Monitored: true}}, c.graph.Catalog().Resources()...)), c.now())
 	for i := range 3 {
 		if err := orphanOnce(t, c, k); err == nil || !strings.Contains(err.Error(), "configmaps") {
 			t.Errorf("it went on, or does not say for what it waits: %v", err)
@@ -104,7 +104,7 @@ func TestOrphaningWaitsForWhatCannotBeRead(t *testing.T) {
 	if !s.has("owner") {
 		t.Error("the owner went")
 	}
-	c.orphanTimeout = 24 * time.Hour
+	c.orphaner.timeout = 24 * time.Hour
 	if err := orphanOnce(t, c, k); err != nil {
 		t.Error(err)
 	}
@@ -129,19 +129,19 @@ func TestOrphaningThatWasCalledOffHasNotWaited(t *testing.T) {
 		"known":         func(graph.Key) { show(c, s.deleting("owner", "o", "mine")) },
 		"not known yet": func(graph.Key) { s.deleting("owner", "o", "mine") },
 		"gone": func(k graph.Key) {
-			c.graph.Deleted(k.Resource, &graph.Record{Namespace: "ns", Name: "owner", UID: "o"})
+			c.graph.Deleted(k.Resource, &graph.Record{Namespace: "ns", Name: "owner", UID: "o"}, c.now())
 		},
 	} {
 		k := deleting()
-		if err := orphanOnce(t, c, k); err == nil || len(c.stuck.began) != 1 {
-			t.Fatalf("it does not wait: %v, %v", err, c.stuck.began)
+		if err := orphanOnce(t, c, k); err == nil || len(c.orphaner.progress.all) != 1 {
+			t.Fatalf("it does not wait: %v, %v", err, c.orphaner.progress.all)
 		}
 		callOff(k)
 		if err := orphanOnce(t, c, k); err != nil {
 			t.Error(err)
 		}
-		if len(c.stuck.began) != 0 {
-			t.Errorf("%s: remembered is %v", name, c.stuck.began)
+		if len(c.orphaner.progress.all) != 0 {
+			t.Errorf("%s: remembered is %v", name, c.orphaner.progress.all)
 		}
 	}
 }
@@ -174,7 +174,7 @@ func TestOwnerThatChangesWhileItsDependentsAreListedIsLetGo(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.wantCalls("GET owner", "GET configmaps", "PATCH owner", "GET owner")
-	if c.orphaned.has("p") {
+	if c.attempts.tombstones.has("p") {
 		t.Error("dependents of an owner whose orphaning was called off are to be freed")
 	}
 }
@@ -204,9 +204,9 @@ func TestOrphaningFollowsADependentThatChanges(t *testing.T) {
 
 // waiting shows an owner in foreground deletion, long enough ago to have settled.
 func waiting(c *Collector, s *store, name string, uid types.UID) graph.Key {
-	k := show(c, s.deleting(name, uid, metav1.FinalizerDeleteDependents))
-	c.graph.WaitingSince(k, c.now().Add(-time.Minute))
-	return k
+	m := s.deleting(name, uid, metav1.FinalizerDeleteDependents)
+	c.graph.Upsert(configMaps, graph.RecordOf(m), c.now().Add(-time.Minute))
+	return graph.Key{Resource: configMaps, UID: uid}
 }
 
 func TestWaitingOwnerIsReadLiveOnceForItsDependents(t *testing.T) {
@@ -239,7 +239,7 @@ func TestReleaseTakesOneFinalizerAndWaitsForItsTime(t *testing.T) {
 	now := time.Unix(1000, 0)
 	c.now = func() time.Time { return now }
 	k := show(c, s.deleting("owner", "o", "mine", metav1.FinalizerDeleteDependents, "yours"))
-	again, err := c.attemptToDelete(t.Context(), k)
+	again, err := c.attempts.run(t.Context(), k)
 	if err != nil || !again.After(now) {
 		t.Fatalf("decide again at %v, %v", again, err)
 	}
@@ -267,7 +267,7 @@ func TestBlockingDependentHoldsItsOwner(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.wantCalls()
-	woken := c.graph.Deleted(configMaps, graph.RecordOf(m))
+	woken := c.graph.Deleted(configMaps, graph.RecordOf(m), c.now())
 	if !slices.Contains(woken, k) {
 		t.Errorf("its end wakes %v", woken)
 	}
@@ -306,4 +306,4 @@ func TestVanishedObjectIsReadLiveBeforeItCounts(t *testing.T) {
 }
 
 // synced makes the collector believe that every first list is in the graph.
-func synced(c *Collector) { c.settled = func() bool { return true } }
+func synced(c *Collector) { c.graph.Listed(configMaps, time.Unix(1, 0)) }

@@ -45,7 +45,7 @@ func TestOnlyReferencesWithinTheRingAreUnblocked(t *testing.T) {
 	ringMember(c, s, "outside")
 	ringMember(c, s, "tail", blocking("a", "a"))
 	for _, ring := range c.graph.Cycles() {
-		if err := c.breakCycle(t.Context(), ring); err != nil {
+		if err := c.breaker.breakRing(t.Context(), ring); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -66,7 +66,7 @@ func TestRingThatIsNoneAnyMoreIsLeftAlone(t *testing.T) {
 	}
 	// Somebody has taken the reference away; no event has come yet.
 	s.deleting("b", "b", metav1.FinalizerDeleteDependents)
-	if err := c.breakCycle(t.Context(), rings[0]); err != nil {
+	if err := c.breaker.breakRing(t.Context(), rings[0]); err != nil {
 		t.Fatal(err)
 	}
 	if got := blocks(s.objects["a"]); len(got) != 1 || !got[0] {
@@ -84,14 +84,14 @@ func TestRingOfOtherVersionsThanTheGraphHasIsLeftForLater(t *testing.T) {
 	b := s.deleting("b", "b", metav1.FinalizerDeleteDependents)
 	b.OwnerReferences = []metav1.OwnerReference{blocking("a", "a")}
 	b.ResourceVersion = "999"
-	if err := c.breakCycle(t.Context(), rings[0]); err == nil {
+	if err := c.breaker.breakRing(t.Context(), rings[0]); err == nil {
 		t.Error("a ring was broken that was perhaps never whole")
 	}
 	if got := blocks(s.objects["a"]); !got[0] {
 		t.Error("a was unblocked")
 	}
 	show(c, b)
-	if err := c.breakCycle(t.Context(), c.graph.Cycles()[0]); err != nil {
+	if err := c.breaker.breakRing(t.Context(), c.graph.Cycles()[0]); err != nil {
 		t.Error(err)
 	}
 	if got := blocks(s.objects["a"]); got[0] {
@@ -110,7 +110,7 @@ func TestMemberThatCannotBeReadKeepsTheRing(t *testing.T) {
 		}
 		return false
 	}
-	if err := c.breakCycle(t.Context(), c.graph.Cycles()[0]); err == nil {
+	if err := c.breaker.breakRing(t.Context(), c.graph.Cycles()[0]); err == nil {
 		t.Error("a ring was broken on a guess")
 	}
 	if got := blocks(s.objects["a"]); !got[0] {
@@ -129,7 +129,7 @@ func TestChangeDuringTheBreakingStartsOver(t *testing.T) {
 			a.ResourceVersion = "999"
 		}
 	}
-	if err := c.breakCycle(t.Context(), c.graph.Cycles()[0]); err == nil {
+	if err := c.breaker.breakRing(t.Context(), c.graph.Cycles()[0]); err == nil {
 		t.Error("a conflict passes for success")
 	}
 	if once {
@@ -141,8 +141,8 @@ func TestChangeDuringTheBreakingStartsOver(t *testing.T) {
 func TestHalfABreakingIsTold(t *testing.T) {
 	c, s := collector(t, false)
 	log, logged := logtest.NewNullLogger()
-	c.log = logrus.NewEntry(log)
-	c.workers = 1
+	c.tell.log = logrus.NewEntry(log)
+	c.breaker.workers = 1
 	a := ringMember(c, s, "a", blocking("b", "b"))
 	b := ringMember(c, s, "b", blocking("a", "a"))
 	patched := 0
@@ -157,7 +157,7 @@ func TestHalfABreakingIsTold(t *testing.T) {
 			}
 		}
 	}
-	if err := c.breakCycle(t.Context(), c.graph.Cycles()[0]); err == nil {
+	if err := c.breaker.breakRing(t.Context(), c.graph.Cycles()[0]); err == nil {
 		t.Error("a conflict passes for success")
 	}
 	if got := len(logged.AllEntries()); got != 2 {

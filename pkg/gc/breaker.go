@@ -1,0 +1,228 @@
+package gc
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/sirupsen/logrus"
+	"golang.org/x/sync/errgroup"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/reap-dev/reap/pkg/gc/act"
+	"github.com/reap-dev/reap/pkg/gc/graph"
+)
+
+const (
+	// ringsEvery is how often rings are looked for, if anything has changed.
+	ringsEvery = time.Second
+	// toldMembers is at how many members of a ring users are told.
+	toldMembers = 100
+)
+
+var errRingChanges = errors.New("a member changed while the ring was being broken")
+
+// breaker breaks rings of objects in foreground deletion.
+type breaker struct {
+	graph   *graph.Graph
+	actor   *act.Actor
+	gate    *gate
+	workers int
+	tell    *teller
+	now     func() time.Time
+	log     *logrus.Entry
+	// later holds the rings that could not be broken, by their first member. It belongs
+	// to run.
+	later map[graph.Key]ringRetry
+}
+
+// ringRetry is when a ring is tried again, and after what delay.
+type ringRetry struct {
+	at    time.Time
+	delay time.Duration
+}
+
+// run looks for rings and breaks them, until ctx ends; calls bounds what it has begun.
+func (b *breaker) run(ctx, calls context.Context) {
+	tick := time.NewTicker(ringsEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		if !b.gate.wait(ctx) {
+			return
+		}
+		// Both, always: a failure must not eat up a change.
+		changed := b.graph.TakeWaitingChanged()
+		if changed || b.due() {
+			b.breakAll(calls)
+		}
+	}
+}
+
+// due is true if a ring that could not be broken is to be tried again.
+func (b *breaker) due() bool {
+	for _, r := range b.later {
+		if !b.now().Before(r.at) {
+			return true
+		}
+	}
+	return false
+}
+
+// breakAll breaks the rings that there are, small ones first. One that cannot be broken
+// is tried again after a delay of its own, and keeps no other waiting.
+func (b *breaker) breakAll(ctx context.Context) {
+	rings := b.graph.Cycles()
+	slices.SortFunc(rings, func(x, y []graph.Member) int { return cmp.Compare(len(x), len(y)) })
+	later := map[graph.Key]ringRetry{}
+	for _, ring := range rings {
+		k := firstMember(ring)
+		retry, failed := b.later[k]
+		if failed && b.now().Before(retry.at) {
+			later[k] = retry
+			continue
+		}
+		err := b.breakRing(ctx, ring)
+		if err == nil {
+			continue
+		}
+		if ctx.Err() != nil {
+			return
+		}
+		retry.delay = min(max(2*retry.delay, ringsEvery), retryAtMost)
+		retry.at = b.now().Add(retry.delay)
+		later[k] = retry
+		b.log.WithError(err).WithField("members", len(ring)).Debug("cannot break a ring of objects in foreground deletion yet; will retry")
+	}
+	b.later = later
+}
+
+// firstMember returns the member of a ring that stands for it.
+func firstMember(ring []graph.Member) graph.Key {
+	return slices.MinFunc(ring, func(x, y graph.Member) int {
+		return cmp.Or(cmp.Compare(x.Key.UID, y.Key.UID), cmp.Compare(x.Key.Resource.String(), y.Key.Resource.String()))
+	}).Key
+}
+
+// breakRing reads the members of a ring live, finds the rings among what is really
+// there, and sets blockOwnerDeletion to false on the references within them, and on
+// no other. A ring whose members are not all as the graph has them is left for later:
+// the events of that are on their way.
+func (b *breaker) breakRing(ctx context.Context, ring []graph.Member) error {
+	live, err := b.readMembers(ctx, ring)
+	if err != nil {
+		return err
+	}
+	for _, really := range b.graph.CyclesAmong(live) {
+		if !unchanged(really, ring) {
+			return errRingChanges
+		}
+		var cut atomic.Bool
+		pool, poolCtx := errgroup.WithContext(ctx)
+		pool.SetLimit(b.workers)
+		for _, m := range really {
+			pool.Go(func() error {
+				done, err := b.unblock(poolCtx, m)
+				if done {
+					cut.Store(true)
+				}
+				return err
+			})
+		}
+		err := pool.Wait()
+		if cut.Load() {
+			// Even if not all were unblocked: what is left may be a ring no more.
+			countCycle()
+			b.warn(really)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// unchanged is true if every member that was read live has the version that the graph
+// had before. Members are read one after another, and what that shows was perhaps never
+// there at once; but a version that is found again was there all the time between, and
+// so were all of them together.
+func unchanged(read, known []graph.Member) bool {
+	versions := make(map[graph.Key]string, len(known))
+	for _, m := range known {
+		versions[m.Key] = m.Record.ResourceVersion
+	}
+	for _, m := range read {
+		if m.Record.ResourceVersion != versions[m.Key] {
+			return false
+		}
+	}
+	return true
+}
+
+// warn tells users at each member, of a large ring at the first ones, why it can go
+// now.
+func (b *breaker) warn(ring []graph.Member) {
+	var some []graph.Node
+	for _, m := range ring[:min(len(ring), namedObjects)] {
+		some = append(some, graph.Node{Key: m.Key, Record: m.Record})
+	}
+	list := names(some, len(ring))
+	for _, m := range ring[:min(len(ring), toldMembers)] {
+		if r := b.graph.Catalog().Resource(m.Key.Resource); r != nil {
+			b.tell.warn(r, m.Record, "CycleBroken", "Foreground deletion would have waited for ever for a ring of owners, %d in all (%s); they no longer block each other", len(ring), list)
+		}
+	}
+}
+
+// readMembers returns those members that still exist, as they are.
+func (b *breaker) readMembers(ctx context.Context, ring []graph.Member) (map[schema.GroupResource][]*graph.Record, error) {
+	var mu sync.Mutex
+	live := map[schema.GroupResource][]*graph.Record{}
+	pool, ctx := errgroup.WithContext(ctx)
+	pool.SetLimit(b.workers)
+	for _, m := range ring {
+		pool.Go(func() error {
+			r := b.graph.Catalog().Resource(m.Key.Resource)
+			if r == nil || ctx.Err() != nil {
+				return ctx.Err()
+			}
+			o, is, err := b.actor.Read(ctx, r.Preferred(), m.Record.Namespace, m.Record.Name, m.Key.UID)
+			if err != nil {
+				return fmt.Errorf("breaking a ring: %w", err)
+			}
+			if is == act.Present {
+				mu.Lock()
+				defer mu.Unlock()
+				live[m.Key.Resource] = append(live[m.Key.Resource], o.Record())
+			}
+			return nil
+		})
+	}
+	return live, pool.Wait()
+}
+
+// unblock takes a member out of the way of the others; done is true if the server did
+// it.
+func (b *breaker) unblock(ctx context.Context, m graph.Member) (done bool, err error) {
+	r := b.graph.Catalog().Resource(m.Key.Resource)
+	if r == nil || len(m.Blocking) == 0 {
+		return false, nil
+	}
+	outcome, err := b.actor.Unblock(ctx, r.Preferred(), m.Record, m.Blocking)
+	if err != nil {
+		return false, fmt.Errorf("breaking a ring: %w", err)
+	}
+	if outcome == act.Changed {
+		return false, errRingChanges
+	}
+	return outcome == act.Done, nil
+}

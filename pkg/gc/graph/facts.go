@@ -1,0 +1,157 @@
+package graph
+
+import (
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Coordinates say where an object is to be found. The version is left out:
+// every served version of a kind shows the same object.
+type Coordinates struct {
+	Group     string
+	Kind      string
+	Namespace string // empty for a cluster-scoped kind
+	Name      string
+}
+
+// Fact is what has been proved about a UID at some coordinates.
+type Fact struct {
+	State FactState
+	// Seen is when a live read found the object; zero for the other states.
+	Seen time.Time
+	// Waiting is true if that read found it in foreground deletion, and Version is the
+	// resourceVersion that it had then.
+	Waiting bool
+	Version string
+}
+
+// FactState tells one proof from another.
+type FactState uint8
+
+const (
+	// Unproved: nothing is known.
+	Unproved FactState = iota
+	// Gone: a monitor of the resource showed a DELETED event for the UID at these
+	// coordinates. Final.
+	Gone
+	// Absent: a live quorum read of these coordinates answered that resource's
+	// NotFound, or another UID. Final.
+	Absent
+	// Present: a live quorum read found the UID at these coordinates. It grows old.
+	Present
+)
+
+// Proved is true if the fact proves that the object does not exist.
+func (f Fact) Proved() bool { return f.State == Gone || f.State == Absent }
+
+// placedFact is a Fact about the coordinates that it was proved at.
+type placedFact struct {
+	at Coordinates
+	Fact
+}
+
+// maxFacts bounds what is remembered of one UID. References that are written again and
+// again, each time with other coordinates, would make it grow for ever.
+const maxFacts = 64
+
+// Learn records what a live read proved about coordinates that references to uid
+// declare. It has no effect when nothing names the UID any more. Absence is not
+// believed of an object that a monitor shows at that place: the monitor has the
+// last word, and a DELETED event will come if it lags.
+func (g *Graph) Learn(uid types.UID, at Coordinates, f Fact) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if f.Proved() && g.shows(uid, at) {
+		return
+	}
+	if o := g.owners[uid]; o != nil {
+		o.learn(at, f)
+	}
+}
+
+// Known returns what has been proved about a UID at some coordinates.
+func (g *Graph) Known(uid types.UID, at Coordinates) Fact {
+	g.mu.RLock()
+	defer g.mu.RUnlock()
+	if o := g.owners[uid]; o != nil {
+		return o.known(at)
+	}
+	return Fact{}
+}
+
+// ForgetFacts drops what has been proved about objects of a kind: the server that
+// answered for it has begun anew. It returns the objects that name one of them. It takes
+// time linear in all UIDs that references name.
+func (g *Graph) ForgetFacts(gk schema.GroupKind) []Key {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	var affected affected
+	for _, o := range g.owners {
+		before := len(o.facts)
+		o.facts = slices.DeleteFunc(o.facts, func(f placedFact) bool { return f.at.Group == gk.Group && f.at.Kind == gk.Kind })
+		if len(o.facts) < before {
+			affected.addAll(&o.dependents)
+		}
+	}
+	return affected.all(g)
+}
+
+// forgetRefuted drops what was proved about the place where a monitor now shows an
+// object. That it waits is not refuted by an event which shows it waiting.
+func (g *Graph) forgetRefuted(n *node) {
+	o := g.owners[n.rec.UID]
+	if o == nil || len(o.facts) == 0 {
+		return
+	}
+	if i := o.fact(n.coordinates()); i >= 0 && !(o.facts[i].Waiting && n.rec.WaitingForDependents()) {
+		o.facts = slices.Delete(o.facts, i, i+1)
+	}
+}
+
+// fact returns the index of the fact about a place, or -1.
+func (o *ownership) fact(at Coordinates) int {
+	for i := range o.facts {
+		if o.facts[i].at == at {
+			return i
+		}
+	}
+	return -1
+}
+
+// known returns the fact about a place.
+func (o *ownership) known(at Coordinates) Fact {
+	if i := o.fact(at); i >= 0 {
+		return o.facts[i].Fact
+	}
+	return Fact{}
+}
+
+// learn is Learn under the lock.
+func (o *ownership) learn(at Coordinates, f Fact) {
+	i := o.fact(at)
+	if i < 0 {
+		if len(o.facts) >= maxFacts {
+			o.forgetOne()
+		}
+		o.facts = append(o.facts, placedFact{at, f})
+		return
+	}
+	// Answers arrive in any order. What has been proved gone does not come back, Gone
+	// outlives the kind and Absent does not, and an older sight does not replace a
+	// newer one.
+	known := o.facts[i].Fact
+	if known.State == Gone || f.State == Present && (known.Proved() || known.Seen.After(f.Seen)) {
+		return
+	}
+	o.facts[i].Fact = f
+}
+
+// forgetOne drops the oldest fact, if possible one that another live read can find out
+// again.
+func (o *ownership) forgetOne() {
+	i := max(0, slices.IndexFunc(o.facts, func(f placedFact) bool { return f.State != Gone }))
+	o.facts = slices.Delete(o.facts, i, i+1)
+}

@@ -1,0 +1,197 @@
+package gc
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/reap-dev/reap/pkg/gc/act"
+	"github.com/reap-dev/reap/pkg/gc/graph"
+)
+
+const (
+	// orphaners is how many owners are worked on at once. Each spreads its dependents
+	// over a pool of the collector's size.
+	orphaners = 2
+	// freedPerTurn is how many dependents of one owner are freed before others have
+	// their turn.
+	freedPerTurn = 500
+	// passes bounds how often the dependents of one owner are listed live. While
+	// somebody goes on creating them every list finds some; those after the last one
+	// are freed as latecomers.
+	passes = 5
+)
+
+// orphaner takes the references to owners that were deleted with propagation policy
+// Orphan out of their dependents, and then lets the owners go.
+type orphaner struct {
+	graph      *graph.Graph
+	actor      *act.Actor
+	search     *search
+	tombstones *tombstones
+	progress   orphanings
+	workers    int
+	timeout    time.Duration                          // of a wait for what cannot be read; 0 for ever
+	paused     func(from, to time.Time) time.Duration // of the time between
+	tell       *teller
+	now        func() time.Time
+	gone       func(graph.Key, *graph.Record) // tells the graph what a live read has found
+}
+
+// run takes an owner's references out of all its dependents and then
+// the finalizer off the owner. The dependents that the graph knows come first, a
+// bounded number each turn;
+// before the finalizer goes they are listed live, until a list finds none or there
+// have been enough: what an event has not shown yet would otherwise be collected for an
+// owner that said it should stay. A resource that cannot be listed makes the owner wait.
+func (o *orphaner) run(ctx context.Context, k graph.Key) error {
+	v, ok := o.graph.View(k)
+	if !ok || v.Resource == nil || !v.Record.Deleting || !v.Record.Orphan {
+		o.progress.forget(k)
+		return nil
+	}
+	owner, err := o.read(ctx, v)
+	if owner == nil || err != nil {
+		return err
+	}
+	known := o.progress.unfreed(k, o.graph.Dependents(k.UID))
+	over := len(known) > freedPerTurn
+	if over {
+		known = known[:freedPerTurn]
+	}
+	if err := o.free(ctx, k, known); err != nil {
+		return fmt.Errorf("orphaning: %w", err)
+	}
+	if over {
+		return errTurnOver
+	}
+	for range passes {
+		late, err := o.search.dependents(ctx, k.UID, v.Record.Namespace)
+		if err != nil {
+			if !o.giveUp(v, err) {
+				return fmt.Errorf("orphaning waits, since a resource that may hold dependents cannot be read: %w", err)
+			}
+			break
+		}
+		if len(late) == 0 {
+			break
+		}
+		if err := o.free(ctx, k, late); err != nil {
+			return fmt.Errorf("orphaning: %w", err)
+		}
+	}
+	return o.letGo(ctx, v, owner)
+}
+
+// letGo takes the finalizer off an owner whose dependents are free.
+func (o *orphaner) letGo(ctx context.Context, v graph.View, owner *act.Object) error {
+	namespace, uid := v.Record.Namespace, v.Key.UID
+	for range maxRounds {
+		o.tombstones.add(namespace, uid)
+		outcome, err := o.actor.RemoveFinalizer(ctx, owner, metav1.FinalizerOrphanDependents)
+		if err != nil {
+			return fmt.Errorf("orphaning: %w", err) // it stays remembered: the server may have done it
+		}
+		if outcome != act.Changed {
+			o.progress.forget(v.Key)
+			return nil
+		}
+		// Listing takes long, and what changes all the time would never be let go if it had
+		// to be the owner of before. Its dependents are free whatever else it is now.
+		o.tombstones.remove(namespace, uid)
+		if owner, err = o.read(ctx, v); owner == nil || err != nil {
+			return err
+		}
+	}
+	return errKeepsChanging
+}
+
+// read reads an owner live. It returns nil if there is nothing left to do: the
+// orphaning was called off, or somebody else has ended it.
+func (o *orphaner) read(ctx context.Context, v graph.View) (*act.Object, error) {
+	owner, is, err := o.actor.Read(ctx, v.Resource.Preferred(), v.Record.Namespace, v.Record.Name, v.Key.UID)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("orphaning: %w", err)
+	case is == act.Absent:
+		o.gone(v.Key, v.Record)
+	case owner.Record().Deleting && owner.Record().Orphan:
+		return owner, nil
+	}
+	o.progress.forget(v.Key)
+	return nil, nil
+}
+
+// giveUp says whether an orphaning deletion has waited long enough for
+// what cannot be read, and tells the user either way.
+func (o *orphaner) giveUp(v graph.View, err error) bool {
+	began, first := o.progress.stuckSince(v.Key, o.now())
+	waited := o.now().Sub(began) - o.paused(began, o.now())
+	switch {
+	case o.timeout > 0 && waited >= o.timeout:
+		o.tell.warn(v.Resource, v.Record, "OrphaningTimedOut", "The object is deleted though dependents may not have been found in %s: %v", waited.Round(time.Second), err)
+		return true
+	case first:
+		o.tell.warn(v.Resource, v.Record, "OrphaningWaits", "A resource that may hold dependents cannot be read: %v", err)
+	}
+	return false
+}
+
+// free takes the owner's references out of dependents, several at once.
+func (o *orphaner) free(ctx context.Context, owner graph.Key, dependents []graph.Node) error {
+	pool, ctx := errgroup.WithContext(ctx)
+	pool.SetLimit(o.workers)
+	for _, d := range dependents {
+		pool.Go(func() error {
+			err := o.freeOne(ctx, owner.UID, d)
+			if err == nil {
+				o.progress.freed(owner, d)
+			}
+			return err
+		})
+	}
+	return pool.Wait()
+}
+
+// freeOne takes the owner's references out of one dependent: all that name its
+// UID, right or wrong in the rest.
+func (o *orphaner) freeOne(ctx context.Context, owner types.UID, d graph.Node) error {
+	res := o.graph.Catalog().Resource(d.Key.Resource)
+	if res == nil {
+		return fmt.Errorf("%s is no longer served, and %s of it names the owner", d.Key.Resource, d.Record.Name)
+	}
+	rec := d.Record
+	read := res.Aggregated // such a server may ignore the resourceVersion of a patch
+	for range maxRounds {
+		if read {
+			live, is, err := o.actor.Read(ctx, res.Preferred(), rec.Namespace, rec.Name, d.Key.UID)
+			switch {
+			case err != nil:
+				return err
+			case is == act.Absent:
+				o.gone(d.Key, rec)
+				return nil
+			}
+			rec = live.Record()
+		}
+		var drop []graph.Reference
+		for _, r := range rec.References {
+			if r.UID == owner {
+				drop = append(drop, r)
+			}
+		}
+		if len(drop) == 0 {
+			return nil
+		}
+		outcome, err := o.actor.DropReferences(ctx, res.Preferred(), rec, drop)
+		if err != nil || outcome != act.Changed {
+			return err
+		}
+		read = true
+	}
+	return errKeepsChanging
+}

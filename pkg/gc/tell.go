@@ -1,0 +1,68 @@
+package gc
+
+import (
+	"sync"
+
+	"github.com/sirupsen/logrus"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/lru"
+
+	"github.com/reap-dev/reap/pkg/gc/act"
+	"github.com/reap-dev/reap/pkg/gc/graph"
+)
+
+// teller tells users about objects: by an event where the object lives, and in the log,
+// since a terminating namespace takes no events.
+type teller struct {
+	log *logrus.Entry
+
+	// mu protects what follows.
+	mu     sync.Mutex
+	events *act.Events // while the collector runs
+	told   *lru.Cache  // warnings that are given once; the oldest are forgotten
+}
+
+// toldKept is how many warnings that are given once are remembered.
+const toldKept = 10_000
+
+func newTeller(log *logrus.Entry) *teller { return &teller{log: log, told: lru.New(toldKept)} }
+
+// writeTo has events written from now on.
+func (t *teller) writeTo(events *act.Events) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.events = events
+}
+
+func (t *teller) warn(r *graph.Resource, rec *graph.Record, reason, format string, args ...any) {
+	t.log.WithFields(logrus.Fields{"resource": r.GroupResource().String(), "object": objectName(rec), "uid": string(rec.UID), "reason": reason}).Warnf(format, args...)
+	t.mu.Lock()
+	events := t.events
+	t.mu.Unlock()
+	if events != nil {
+		events.Warn(r, rec, reason, format, args...)
+	}
+}
+
+type warning struct {
+	uid types.UID
+	ref graph.Reference
+}
+
+// once is warn for what is wrong with a reference, unless users have been told of that
+// before.
+func (t *teller) once(r *graph.Resource, rec *graph.Record, ref graph.Reference, reason, format string, args ...any) {
+	w := warning{rec.UID, ref}
+	if _, told := t.told.Get(w); told {
+		return
+	}
+	t.told.Add(w, nil)
+	t.warn(r, rec, reason, format, args...)
+}
+
+func objectName(rec *graph.Record) string {
+	if rec.Namespace == "" {
+		return rec.Name
+	}
+	return rec.Namespace + "/" + rec.Name
+}
