@@ -180,13 +180,13 @@ func (a *attempt) confirm(ctx context.Context) (done bool, err error) {
 	case err != nil:
 		return false, err
 	case outcome == act.Gone || live.Metadata.UID != k.UID:
-		a.c.consider(a.c.graph.Deleted(k.Resource, rec))
+		a.c.consider(a.c.graph.Deleted(k.Resource, rec, a.c.now()))
 	default:
 		if v, ok := a.c.graph.View(k); ok && v.Unsure {
 			// It is there and its monitor does not show it: nor would it show its end.
 			a.c.observer.Relist(k.Resource)
 		}
-		a.c.consider(a.c.graph.Confirm(k, live.Record()))
+		a.c.consider(a.c.graph.Confirm(k, live.Record(), a.c.now()))
 		a.c.queue.Add(k)
 	}
 	return true, nil

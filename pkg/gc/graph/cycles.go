@@ -2,6 +2,7 @@ package graph
 
 import (
 	"slices"
+	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
@@ -164,7 +165,7 @@ func (g *Graph) CyclesAmong(objects map[schema.GroupResource][]*Record) [][]Memb
 		}
 		among.AddResource(gr, r.GroupKind())
 		for _, rec := range records {
-			among.Upsert(gr, rec)
+			among.Upsert(gr, rec, time.Time{})
 		}
 	}
 	return among.Cycles()

@@ -39,6 +39,8 @@ type table struct {
 	resource schema.GroupResource
 	kind     schema.GroupKind
 	nodes    int
+	// suspended is true while the resource is not served and its objects may exist.
+	suspended bool
 }
 
 // named is what is known of a UID because references name it: a virtual node, as
@@ -87,7 +89,7 @@ func New() *Graph {
 
 // SetCatalog replaces what is known of the served kinds. It returns the objects
 // whose references may be judged otherwise now.
-func (g *Graph) SetCatalog(c *Catalog) []Key {
+func (g *Graph) SetCatalog(c *Catalog, now time.Time) []Key {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.catalog = c
@@ -125,10 +127,45 @@ func (g *Graph) Catalog() *Catalog {
 func (g *Graph) AddResource(gr schema.GroupResource, gk schema.GroupKind) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.tables[gr] == nil {
+	if t := g.tables[gr]; t != nil {
+		t.suspended = false
+	} else {
 		g.tables[gr] = &table{resource: gr, kind: gk}
 	}
 }
+
+// Listed records that everything that there was of a resource has been shown.
+func (g *Graph) Listed(gr schema.GroupResource, now time.Time) {}
+
+// SetReadable records whether a resource can be listed and watched.
+func (g *Graph) SetReadable(gr schema.GroupResource, readable bool, now time.Time) {}
+
+// Suspend records that a resource is no longer served though its objects may exist. Its nodes
+// stay, until AddResource announces the resource again or RemoveResource drops them.
+func (g *Graph) Suspend(gr schema.GroupResource, now time.Time) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if t := g.tables[gr]; t != nil {
+		t.suspended = true
+	}
+}
+
+// Suspended returns how many objects each suspended resource has.
+func (g *Graph) Suspended() map[schema.GroupResource]int {
+	g.mu.RLock()
+	defer g.mu.RUnlock()
+	all := map[schema.GroupResource]int{}
+	for gr, t := range g.tables {
+		if t.suspended {
+			all[gr] = t.nodes
+		}
+	}
+	return all
+}
+
+// ForgetFacts drops what has been proved about objects of a kind: the server that answered for
+// it has begun anew. It returns the objects that name one.
+func (g *Graph) ForgetFacts(gk schema.GroupKind) []Key { return nil }
 
 // RemoveResource drops all nodes of a resource that is no longer monitored. It
 // leaves no Fact: the objects are neither present nor absent now. It returns the
@@ -157,14 +194,14 @@ func (g *Graph) RemoveResource(gr schema.GroupResource) []Key {
 // Upsert records that a monitor shows an object. It returns the objects that this
 // gives a reason to look at: the object itself, or its dependents. Objects of a
 // resource that was not announced are ignored.
-func (g *Graph) Upsert(gr schema.GroupResource, rec *Record) []Key {
+func (g *Graph) Upsert(gr schema.GroupResource, rec *Record, now time.Time) []Key {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.upsert(gr, rec)
+	return g.upsert(gr, rec, now)
 }
 
 // upsert is Upsert under the lock.
-func (g *Graph) upsert(gr schema.GroupResource, rec *Record) []Key {
+func (g *Graph) upsert(gr schema.GroupResource, rec *Record, now time.Time) []Key {
 	t := g.tables[gr]
 	if t == nil {
 		return nil
@@ -260,7 +297,7 @@ func changed(old, rec *Record) bool {
 // Deleted records proof that an object is gone: a watch DELETED event, or a live
 // read of an object that had vanished. It returns the objects that named its UID,
 // and the waiting owners that it blocked.
-func (g *Graph) Deleted(gr schema.GroupResource, rec *Record) []Key {
+func (g *Graph) Deleted(gr schema.GroupResource, rec *Record, now time.Time) []Key {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	t := g.tables[gr]
@@ -311,13 +348,13 @@ func (g *Graph) vanished(n *node) []Key {
 
 // Confirm records that a live read found an object that had vanished. If a
 // monitor has shown it again in the meantime, that is newer and stays.
-func (g *Graph) Confirm(k Key, rec *Record) []Key {
+func (g *Graph) Confirm(k Key, rec *Record, now time.Time) []Key {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if n := g.observed(k); n == nil || !n.unsure {
 		return nil
 	}
-	return g.upsert(k.Resource, rec)
+	return g.upsert(k.Resource, rec, now)
 }
 
 // VanishedExcept records that a new monitor of a resource has shown all there is,

@@ -107,7 +107,7 @@ var _ cache.ResourceEventHandler = (*handler)(nil)
 func (h *handler) OnAdd(obj any, _ bool) {
 	if rec, ok := obj.(*graph.Record); ok {
 		h.monitor.revision.note(rec.ResourceVersion)
-		h.o.consider(h.o.graph.Upsert(h.resource, rec))
+		h.o.consider(h.o.graph.Upsert(h.resource, rec, time.Now()))
 		h.o.noticed(h.resource, rec.Name)
 	}
 }
@@ -124,7 +124,7 @@ func (h *handler) OnUpdate(before, now any) {
 		// the one before.
 		h.o.consider(h.o.graph.Vanished(h.resource, old.UID))
 	}
-	h.o.consider(h.o.graph.Upsert(h.resource, rec))
+	h.o.consider(h.o.graph.Upsert(h.resource, rec, time.Now()))
 	h.o.noticed(h.resource, rec.Name)
 }
 
@@ -132,7 +132,7 @@ func (h *handler) OnDelete(obj any) {
 	switch d := obj.(type) {
 	case *graph.Record:
 		h.monitor.revision.note(d.ResourceVersion)
-		h.o.consider(h.o.graph.Deleted(h.resource, d))
+		h.o.consider(h.o.graph.Deleted(h.resource, d, time.Now()))
 	case cache.DeletedFinalStateUnknown:
 		// Missing from a re-list: a reason to look, not a proof.
 		if rec, ok := d.Obj.(*graph.Record); ok {

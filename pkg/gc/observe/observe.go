@@ -193,7 +193,7 @@ func (o *Observer) resync(ctx context.Context, d discovery.DiscoveryInterface) {
 		return
 	}
 	if !catalog.Equal(o.graph.Catalog()) {
-		o.consider(o.graph.SetCatalog(catalog))
+		o.consider(o.graph.SetCatalog(catalog, time.Now()))
 	}
 	for _, r := range catalog.Resources() {
 		if r.Monitored {
