@@ -133,13 +133,13 @@ func New(o Options) (*Collector, error) {
 	c.gate = newGate(clock, o.Log)
 	c.actor = act.New(client, objects, c.gate.allow, countCall)
 	c.observer, err = observe.New(observe.Options{
-		Config: o.Config, Graph: c.graph, Consider: c.consider, Ignore: o.Ignore,
+		Config: o.Config, Graph: c.graph, Enqueue: c.consider, Ignore: o.Ignore,
 		SweepEvery: o.Resync, SyncError: countSyncError, Began: c.collected.begin, Ended: c.collected.end, Log: o.Log,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("preparing the collector: %w", err)
 	}
-	c.settled = c.observer.Settled
+	c.settled = func() bool { _, synced := c.graph.Synced(); return synced }
 	c.deadlines = deadlines{timeout: o.SyncTimeout, graph: c.graph, paused: c.gate.pausedSince}
 	return c, nil
 }
@@ -259,7 +259,7 @@ func (c *Collector) waitForFirstLists(ctx context.Context) bool {
 	})
 	defer report.Stop()
 	err := wait.PollUntilContextTimeout(ctx, 20*time.Millisecond, firstSync, true, func(context.Context) (bool, error) {
-		return c.observer.Settled(), nil
+		return c.settled(), nil
 	})
 	if err != nil && ctx.Err() == nil {
 		c.log.WithField("syncing", c.observer.Monitors().Syncing).Warn("collector starts though some resources have not been listed yet; it reads their objects one by one")

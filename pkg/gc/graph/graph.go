@@ -40,7 +40,9 @@ type table struct {
 	kind     schema.GroupKind
 	nodes    int
 	// suspended is true while the resource is not served and its objects may exist.
-	suspended bool
+	suspended  bool
+	unreadable bool
+	listed     time.Time
 }
 
 // named is what is known of a UID because references name it: a virtual node, as
@@ -128,17 +130,49 @@ func (g *Graph) AddResource(gr schema.GroupResource, gk schema.GroupKind) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if t := g.tables[gr]; t != nil {
-		t.suspended = false
+		t.suspended, t.listed = false, time.Time{}
 	} else {
 		g.tables[gr] = &table{resource: gr, kind: gk}
 	}
 }
 
 // Listed records that everything that there was of a resource has been shown.
-func (g *Graph) Listed(gr schema.GroupResource, now time.Time) {}
+func (g *Graph) Listed(gr schema.GroupResource, now time.Time) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if t := g.tables[gr]; t != nil {
+		t.listed = now
+	}
+}
 
 // SetReadable records whether a resource can be listed and watched.
-func (g *Graph) SetReadable(gr schema.GroupResource, readable bool, now time.Time) {}
+func (g *Graph) SetReadable(gr schema.GroupResource, readable bool, now time.Time) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if t := g.tables[gr]; t != nil {
+		t.unreadable = !readable
+	}
+}
+
+// Synced returns since when every readable resource has been listed; false if one has not.
+func (g *Graph) Synced() (since time.Time, ok bool) {
+	g.mu.RLock()
+	defer g.mu.RUnlock()
+	for _, r := range g.catalog.resources {
+		t := g.tables[r.GroupResource()]
+		switch {
+		case !r.Monitored:
+		case t == nil:
+			return time.Time{}, false
+		case t.unreadable:
+		case t.listed.IsZero():
+			return time.Time{}, false
+		case t.listed.After(since):
+			since = t.listed
+		}
+	}
+	return since, len(g.catalog.resources) > 0
+}
 
 // Suspend records that a resource is no longer served though its objects may exist. Its nodes
 // stay, until AddResource announces the resource again or RemoveResource drops them.
