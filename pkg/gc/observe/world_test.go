@@ -15,6 +15,7 @@ import (
 	"github.com/sirupsen/logrus"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 
 	"github.com/reap-dev/reap/pkg/gc/graph"
@@ -31,11 +32,13 @@ type world struct {
 	t     *testing.T
 	graph *graph.Graph
 	*Observer
-	ended chan struct{} // closed when Run has returned
+	ctx   context.Context // of run
+	ended chan struct{}   // closed when Run has returned
 
 	// mu protects what follows.
 	mu     sync.Mutex
 	queued []graph.Key
+	unsure []types.UID   // objects that were queued while no monitor showed them
 	busy   chan struct{} // not nil while the graph is busy
 	clock  time.Duration // by how much the Observer's clock is ahead
 	gaveUp error
@@ -69,6 +72,7 @@ func newWorld(t *testing.T) *world {
 func (w *world) run() {
 	w.t.Helper()
 	ctx, cancel := context.WithCancelCause(context.Background())
+	w.ctx = ctx
 	go func() {
 		defer close(w.ended)
 		err := w.Run(ctx, func(cause error) {
@@ -125,6 +129,11 @@ func (w *world) enqueued(keys []graph.Key) {
 	w.mu.Lock()
 	busy := w.busy
 	w.queued = append(w.queued, keys...)
+	for _, k := range keys {
+		if v, ok := w.graph.View(k); ok && v.Unsure {
+			w.unsure = append(w.unsure, k.UID)
+		}
+	}
 	w.mu.Unlock()
 	if busy != nil && slices.ContainsFunc(keys, func(k graph.Key) bool { return k.Resource == pods }) {
 		<-busy
