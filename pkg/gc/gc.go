@@ -130,7 +130,7 @@ func New(o Options) (*Collector, error) {
 	}
 	deletes, orphans := newQueue(deleteQueue, c.graph.Shape, clock), newQueue(orphanQueue, c.graph.Shape, clock)
 	c.observer, err = observe.New(observe.Options{
-		Config: o.Config, Graph: c.graph, Consider: deletes.enqueue, Ignore: o.Ignore,
+		Config: o.Config, Graph: c.graph, Enqueue: deletes.enqueue, Ignore: o.Ignore,
 		SweepEvery: o.Resync, SyncError: countSyncError, Began: c.tally.begin, Ended: c.tally.end, Log: o.Log,
 	})
 	if err != nil {

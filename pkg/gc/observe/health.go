@@ -19,12 +19,14 @@ type health struct {
 	log *logrus.Entry // names the resource
 	// began is called when the resource begins to fail.
 	began func()
+	// readable is told whether the resource can be listed and watched, in order.
+	readable func(bool)
 
 	// mu protects what follows.
 	mu    sync.Mutex
 	err   error     // why the resource cannot be listed or watched; nil if it can
 	since time.Time // when that began
-	// missed is true if the last try failed and that was let pass.
+	// missed is true if the last try failed and that was ignored.
 	missed bool
 	// retired is true once the resource is not served any more: what fails then is
 	// only the rest of it.
@@ -35,10 +37,9 @@ type health struct {
 // at every retry. That a watch ends, or that its version has been compacted, is the
 // ordinary course.
 //
-// letPass says that the first such failure in a row does not count: the answer may
-// only be ahead of discovery, or a watch could not be renewed at once. passed is true
-// if it did not.
-func (h *health) failed(ctx context.Context, err error, letPass bool) (passed bool) {
+// tolerateFirst ignores the first such failure in a row: the answer may only be ahead of
+// discovery, or a watch could not be renewed at once. ignored reports that it did.
+func (h *health) failed(ctx context.Context, err error, tolerateFirst bool) (ignored bool) {
 	if ctx.Err() != nil || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || apierrors.IsResourceExpired(err) || apierrors.IsGone(err) {
 		return false
 	}
@@ -48,16 +49,24 @@ func (h *health) failed(ctx context.Context, err error, letPass bool) (passed bo
 		return false
 	}
 	if h.err == nil {
-		if letPass && !h.missed {
+		if tolerateFirst && !h.missed {
 			h.missed = true
 			return true
 		}
 		h.since = time.Now()
 		h.log.WithError(err).Warn("cannot list or watch a resource; its objects are neither collected nor taken for absent")
 		h.began()
+		h.readable(false)
 	}
 	h.err = err
 	return false
+}
+
+// tell repeats what readable was last told: the resource has just been announced.
+func (h *health) tell() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.readable(h.err == nil)
 }
 
 // works notes that the resource was listed and is watched.
@@ -67,6 +76,7 @@ func (h *health) works() {
 	h.missed = false
 	if h.err != nil {
 		h.err = nil
+		h.readable(true)
 		h.log.WithField("failed_for", time.Since(h.since).Round(time.Second).String()).Info("a resource that could not be listed or watched works again")
 	}
 }

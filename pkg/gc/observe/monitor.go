@@ -2,10 +2,13 @@ package observe
 
 import (
 	"context"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/tools/cache"
 
@@ -17,29 +20,45 @@ import (
 const drainTimeout = 5 * time.Second
 
 // monitor watches one resource and tells the graph.
+//
+//	informer ──events──▶ handler ──▶ pending ──▶ handOver ──▶ graph
 type monitor struct {
+	o        *Observer
 	gvr      schema.GroupVersionResource
 	kind     schema.GroupKind
 	informer cache.SharedIndexInformer
 	handled  cache.ResourceEventHandlerRegistration
+	pending  *pending
+	// listed is true once the whole first list is in the graph.
+	listed   atomic.Bool
 	revision revision
 	health   *health
 	cancel   context.CancelFunc
-	done     chan struct{} // closed when the informer's goroutines have ended
+	done     chan struct{} // closed when the monitor's goroutines have ended
+
+	// known holds the UIDs that the monitor has told the graph of, until the whole first
+	// list is there; nil if there was no object when the monitor began. Only handOver
+	// uses it.
+	known map[types.UID]struct{}
 }
 
-// startMonitor announces the resource to the graph and starts to watch it. What is to
-// take the place of an old monitor goes on with what that one has seen; if that one is
-// doubted it lists from a quorum, since a list of any age could show the same again.
-func (o *Observer) startMonitor(ctx context.Context, r *graph.Resource, old *monitor, doubted bool) (*monitor, error) {
-	m := &monitor{gvr: r.Preferred(), kind: r.GroupKind(), done: make(chan struct{})}
+// startMonitor makes a monitor of a resource and starts it. One that takes the place of
+// another begins when that has ended: from then on only the new one adds objects, and
+// its first list is read from a quorum, so that whatever it has not shown when that
+// list is in the graph had gone when the list was read.
+func (o *Observer) startMonitor(ctx context.Context, r *graph.Resource, old *monitor) (*monitor, error) {
+	gr := r.GroupResource()
+	m := &monitor{o: o, gvr: r.Preferred(), kind: r.GroupKind(), pending: newPending(), done: make(chan struct{})}
 	if old != nil {
 		m.health = old.health
-		m.revision.raise(old.revision.highest.Load())
 	} else {
-		m.health = &health{log: o.log.WithField("resource", r.GroupResource().String()), began: o.syncError}
+		m.health = &health{
+			log:      o.log.WithField("resource", gr.String()),
+			began:    o.syncError,
+			readable: func(is bool) { o.graph.SetReadable(gr, is, time.Now()) },
+		}
 	}
-	informer, err := o.informers.informer(m.gvr, doubted, calls{
+	informer, err := o.informers.informer(m.gvr, old != nil || o.graph.Count(gr) > 0, calls{
 		listed: func(resourceVersion string) {
 			if m.revision.wentBack(resourceVersion) {
 				o.giveUp(ErrStoreWentBack)
@@ -53,26 +72,100 @@ func (o *Observer) startMonitor(ctx context.Context, r *graph.Resource, old *mon
 		return nil, err
 	}
 	m.informer = informer
-	if m.handled, err = informer.AddEventHandler(&handler{o: o, resource: r.GroupResource(), monitor: m}); err != nil {
+	if m.handled, err = informer.AddEventHandler(&handler{o: o, resource: gr, monitor: m}); err != nil {
 		return nil, err
 	}
-	o.graph.AddResource(r.GroupResource(), r.GroupKind(), time.Now())
-	ctx, m.cancel = context.WithCancel(ctx)
+	own, cancel := context.WithCancel(ctx)
+	m.cancel = cancel
 	go func() {
 		defer close(m.done)
-		informer.RunWithContext(ctx)
+		if old != nil {
+			old.stop()
+			m.revision.raise(old.revision.highest.Load())
+		}
+		if own.Err() == nil {
+			m.run(ctx, own)
+		}
 	}()
 	return m, nil
 }
 
-// synced is true once the whole initial list has gone into the graph.
-func (m *monitor) synced() bool { return m.handled.HasSynced() }
+// run announces the resource and watches it until own ends. What has been seen by then
+// still goes into the graph, unless ctx has ended too.
+func (m *monitor) run(ctx, own context.Context) {
+	gr := m.gvr.GroupResource()
+	if m.o.graph.Count(gr) > 0 {
+		m.known = map[types.UID]struct{}{}
+	}
+	m.o.graph.AddResource(gr, m.kind, time.Now())
+	m.health.tell()
+	var handing sync.WaitGroup
+	defer handing.Wait()
+	ended := make(chan struct{})
+	defer close(ended)
+	handing.Go(func() { m.handOver(ctx, ended) })
+	m.informer.RunWithContext(own)
+}
+
+// handOver tells the graph what the monitor sees, until ctx ends, or until ended is
+// closed and the graph has heard all.
+func (m *monitor) handOver(ctx context.Context, ended <-chan struct{}) {
+	firstListSeen := m.handled.HasSyncedChecker().Done()
+	var batch []notification
+	for last := false; !last; {
+		select {
+		case <-ctx.Done():
+			return
+		case <-firstListSeen:
+			firstListSeen = nil
+			m.pending.mark() // the handler has seen all of it
+		case <-m.pending.ready:
+		case <-ended:
+			last = true // nothing is added any more
+		}
+		for batch = m.pending.take(batch[:0]); len(batch) > 0; batch = m.pending.take(batch[:0]) {
+			for i := range batch {
+				if ctx.Err() != nil {
+					return // the graph is not to be used any more
+				}
+				m.tell(&batch[i])
+			}
+			clear(batch)
+		}
+	}
+}
+
+// tell hands one notification to the graph.
+func (m *monitor) tell(n *notification) {
+	g, gr, now := m.o.graph, m.gvr.GroupResource(), time.Now()
+	switch n.change {
+	case shown, shownThenVanished:
+		if m.known != nil {
+			m.known[n.record.UID] = struct{}{}
+		}
+		m.o.enqueue(g.Upsert(gr, n.record, now))
+		if n.change == shownThenVanished {
+			m.o.enqueue(g.Vanished(gr, n.record.UID))
+		}
+	case vanished:
+		m.o.enqueue(g.Vanished(gr, n.record.UID))
+	case deleted:
+		m.o.enqueue(g.Deleted(gr, n.record, now))
+	case firstList:
+		if m.known != nil {
+			m.o.enqueue(g.VanishedExcept(gr, func(uid types.UID) bool { _, is := m.known[uid]; return is }))
+			m.known = nil
+		}
+		g.Listed(gr, now)
+		m.listed.Store(true)
+	}
+}
 
 // callFailed notes that a list or watch was refused. Where the answer is that there is
 // no such resource, discovery is asked too: it may know of its end by now.
 func (o *Observer) callFailed(ctx context.Context, m *monitor, err error) {
 	unknown := apierrors.IsNotFound(err)
-	if m.health.failed(ctx, err, unknown || m.synced()) && unknown {
+	if m.health.failed(ctx, err, unknown || m.listed.Load()) && unknown {
 		o.askAgain()
 	}
 }
@@ -92,55 +185,4 @@ func (m *monitor) drain(ctx context.Context, g *graph.Graph) {
 	_ = wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, drainTimeout, true, func(context.Context) (bool, error) {
 		return g.Count(gr) == 0, nil
 	})
-}
-
-// handler hands a monitor's events to the graph, in order, in the informer's
-// own goroutine.
-type handler struct {
-	o        *Observer
-	resource schema.GroupResource
-	monitor  *monitor
-}
-
-var _ cache.ResourceEventHandler = (*handler)(nil)
-
-func (h *handler) OnAdd(obj any, _ bool) {
-	if rec, ok := obj.(*graph.Record); ok {
-		h.monitor.revision.note(rec.ResourceVersion)
-		h.o.consider(h.o.graph.Upsert(h.resource, rec, time.Now()))
-		h.o.noticed(h.resource, rec.Name)
-	}
-}
-
-func (h *handler) OnUpdate(before, now any) {
-	old, _ := before.(*graph.Record)
-	rec, ok := now.(*graph.Record)
-	if !ok {
-		return
-	}
-	h.monitor.revision.note(rec.ResourceVersion)
-	if old != nil && old.UID != rec.UID {
-		// A re-list found another object under the name. Nobody has seen the end of
-		// the one before.
-		h.o.consider(h.o.graph.Vanished(h.resource, old.UID))
-	}
-	h.o.consider(h.o.graph.Upsert(h.resource, rec, time.Now()))
-	h.o.noticed(h.resource, rec.Name)
-}
-
-func (h *handler) OnDelete(obj any) {
-	switch d := obj.(type) {
-	case *graph.Record:
-		h.monitor.revision.note(d.ResourceVersion)
-		h.o.consider(h.o.graph.Deleted(h.resource, d, time.Now()))
-	case cache.DeletedFinalStateUnknown:
-		// Missing from a re-list: a reason to look, not a proof.
-		if rec, ok := d.Obj.(*graph.Record); ok {
-			h.o.consider(h.o.graph.Vanished(h.resource, rec.UID))
-		} else {
-			h.o.log.WithField("resource", h.resource.String()).WithField("object", d.Key).
-				Warn("an informer lost an object without saying which; its dependents are looked at when they change")
-		}
-	}
-	h.o.noticed(h.resource, "")
 }

@@ -18,7 +18,6 @@ import (
 
 	"github.com/sirupsen/logrus"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
@@ -49,9 +48,9 @@ var changesDiscovery = []schema.GroupResource{
 type Options struct {
 	Config *rest.Config
 	Graph  *graph.Graph
-	// Consider is called with objects that there is a reason to look at. It must
-	// not block.
-	Consider func([]graph.Key)
+	// Enqueue is called with objects that there is a reason to look at. It must not
+	// block.
+	Enqueue func([]graph.Key)
 	// Ignore names resources that are not watched, besides events.
 	Ignore []schema.GroupResource
 	// SweepEvery is the interval between sweeps; 0 is never.
@@ -70,7 +69,7 @@ type Observer struct {
 	graph      *graph.Graph
 	config     *rest.Config
 	informers  *factory
-	consider   func([]graph.Key)
+	enqueue    func([]graph.Key)
 	ignore     []schema.GroupResource
 	log        *logrus.Entry
 	sweepEvery time.Duration
@@ -104,7 +103,7 @@ func New(o Options) (*Observer, error) {
 		graph:      o.Graph,
 		config:     o.Config,
 		informers:  &factory{client: client},
-		consider:   o.Consider,
+		enqueue:    o.Enqueue,
 		ignore:     slices.Concat(alwaysIgnored, o.Ignore),
 		log:        o.Log,
 		sweepEvery: o.SweepEvery,
@@ -193,7 +192,7 @@ func (o *Observer) resync(ctx context.Context, d discovery.DiscoveryInterface) {
 		return
 	}
 	if !catalog.Equal(o.graph.Catalog()) {
-		o.consider(o.graph.SetCatalog(catalog, time.Now()))
+		o.enqueue(o.graph.SetCatalog(catalog, time.Now()))
 	}
 	for _, r := range catalog.Resources() {
 		if r.Monitored {
@@ -248,8 +247,8 @@ func (o *Observer) retryMended(ctx context.Context) {
 	clear(o.mended)
 }
 
-// ensureMonitor starts a monitor unless there is one at the right version. One
-// that replaces another is started first; its list takes over the nodes.
+// ensureMonitor starts a monitor unless there is one at the right version. The list of
+// one that replaces another takes over the nodes. o.mu is held.
 func (o *Observer) ensureMonitor(ctx context.Context, r *graph.Resource) {
 	gr := r.GroupResource()
 	if o.draining[gr] != nil {
@@ -265,48 +264,23 @@ func (o *Observer) ensureMonitor(ctx context.Context, r *graph.Resource) {
 	case old.gvr == r.Preferred():
 		return
 	}
-	o.replace(ctx, r, false)
+	o.replace(ctx, r)
 }
 
-// replace starts a monitor in the place of the one that there is, if there is one, which
-// may be doubted. o.mu is held.
-func (o *Observer) replace(ctx context.Context, r *graph.Resource, doubted bool) {
+// replace starts a monitor, in the place of the one that there is, if there is one.
+// o.mu is held.
+func (o *Observer) replace(ctx context.Context, r *graph.Resource) {
 	gr := r.GroupResource()
 	old := o.monitors[gr]
 	if old == nil {
 		o.began(gr)
 	}
-	m, err := o.startMonitor(ctx, r, old, doubted)
+	m, err := o.startMonitor(ctx, r, old)
 	if err != nil {
 		o.log.WithField("resource", gr.String()).WithError(err).Error("cannot start a monitor")
 		return
 	}
 	o.monitors[gr] = m
-	if old != nil {
-		o.ending.Go(func() {
-			old.stop()
-			o.takeOver(ctx, gr, m)
-		})
-	}
-}
-
-// takeOver waits until the new monitor of a resource has shown all there is, and
-// tells the graph that the rest has vanished.
-func (o *Observer) takeOver(ctx context.Context, gr schema.GroupResource, m *monitor) {
-	select {
-	case <-m.handled.HasSyncedChecker().Done():
-	case <-m.done:
-		return // it has been replaced or retired itself
-	case <-ctx.Done():
-		return
-	}
-	shown := map[types.UID]bool{}
-	for _, obj := range m.informer.GetStore().List() {
-		if rec, ok := obj.(*graph.Record); ok {
-			shown[rec.UID] = true
-		}
-	}
-	o.consider(o.graph.VanishedExcept(gr, func(uid types.UID) bool { return shown[uid] }))
 }
 
 // Relist has a resource listed again soon: its monitor does not show what is there.
@@ -322,7 +296,7 @@ func (o *Observer) Relist(gr schema.GroupResource) {
 // held.
 func (o *Observer) restart(ctx context.Context, gr schema.GroupResource) {
 	if r := o.graph.Catalog().Resource(gr); r != nil && o.monitors[gr] != nil {
-		o.replace(ctx, r, true)
+		o.replace(ctx, r)
 	}
 }
 
@@ -336,7 +310,7 @@ func (o *Observer) retire(ctx context.Context, gr schema.GroupResource, m *monit
 		m.drain(ctx, o.graph)
 		m.stop()
 		if ctx.Err() == nil {
-			o.consider(o.graph.RemoveResource(gr, time.Now()))
+			o.enqueue(o.graph.RemoveResource(gr, time.Now()))
 		}
 		o.mu.Lock()
 		delete(o.draining, gr)

@@ -39,7 +39,7 @@ func (m *monitor) state() MonitorState {
 	s := MonitorState{Resource: m.gvr, State: Syncing}
 	if since, err := m.health.failing(); err != nil {
 		s.State, s.Err, s.Since = Failing, err, since
-	} else if m.synced() {
+	} else if m.listed.Load() {
 		s.State = Synced
 	}
 	return s
@@ -84,15 +84,6 @@ func (o *Observer) Monitors() Monitors {
 		}
 	}
 	return c
-}
-
-// Settled is true once discovery has answered and no monitor is still reading
-// its first list; one that cannot does not count.
-func (o *Observer) Settled() bool {
-	o.mu.Lock()
-	discovered := o.discovered
-	o.mu.Unlock()
-	return discovered && o.Monitors().Syncing == 0
 }
 
 // Undiscovered returns the API groups that discovery last failed for.

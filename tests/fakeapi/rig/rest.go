@@ -116,8 +116,10 @@ func next(g *graph.Graph, k graph.Key) decide.Decision {
 		return decide.Decision{}
 	}
 	now := time.Now()
-	v.Synced, v.WaitingSince = true, now.Add(-time.Hour)
-	d := decide.Decide(&v, now)
+	if v.Record.WaitingForDependents() {
+		v.SyncedSince, v.Wait.Since = now.Add(-time.Hour), now.Add(-time.Hour)
+	}
+	d := decide.Decide(&v, decide.Options{}, now)
 	if d.Action != decide.Verify {
 		return d
 	}
@@ -125,10 +127,10 @@ func next(g *graph.Graph, k graph.Key) decide.Decision {
 	// not become undecided by that.
 	for i := range v.Owners {
 		if o := v.Owners[i].Observed; o != nil && o.WaitingForDependents() {
-			v.Owners[i].Fact = graph.Fact{State: graph.Present, Seen: now, Waiting: true}
+			v.Owners[i].Fact = graph.Fact{State: graph.Present, Seen: now, Waiting: true, Version: o.ResourceVersion}
 		}
 	}
-	return decide.Decide(&v, now)
+	return decide.Decide(&v, decide.Options{}, now)
 }
 
 // unfinished counts the items that the collector's queues hold or its workers work
