@@ -59,7 +59,7 @@ var clients = map[string][]string{
 // import these and nothing else from outside the module.
 var pure = map[string][]string{
 	"pkg/gc/graph":  {"errors", "fmt", "slices", "sync", "time", "k8s.io/apimachinery/pkg/apis/meta/v1", "k8s.io/apimachinery/pkg/runtime/schema", "k8s.io/apimachinery/pkg/types"},
-	"pkg/gc/decide": {"errors", "fmt", "slices", "time", "k8s.io/apimachinery/pkg/apis/meta/v1", "k8s.io/apimachinery/pkg/runtime/schema", "k8s.io/apimachinery/pkg/types"},
+	"pkg/gc/decide": {"errors", "fmt", "math", "slices", "time", "k8s.io/apimachinery/pkg/apis/meta/v1", "k8s.io/apimachinery/pkg/runtime/schema", "k8s.io/apimachinery/pkg/types", "k8s.io/apimachinery/pkg/util/resourceversion"},
 }
 
 // imports returns what the files below the project's pkg import, by package,
