@@ -22,11 +22,11 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 )
 
-// server keeps Leases, unless it is down.
+// server keeps Leases.
 type server struct {
 	*fake.FakeCoordinationV1
-	mu   sync.Mutex
-	down bool
+	mu     sync.Mutex
+	refuse func(clienttesting.Action) bool // nil for nothing
 }
 
 var errDown = errors.New("the server is down")
@@ -37,7 +37,7 @@ func newServer() *server {
 	s.AddReactor("*", "*", func(a clienttesting.Action) (bool, runtime.Object, error) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		if s.down {
+		if s.refuse != nil && s.refuse(a) {
 			return true, nil, errDown
 		}
 		return clienttesting.ObjectReaction(tracker)(a)
@@ -45,10 +45,18 @@ func newServer() *server {
 	return s
 }
 
-func (s *server) setDown(down bool) {
+func (s *server) setRefuse(refuse func(clienttesting.Action) bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.down = down
+	s.refuse = refuse
+}
+
+func everything(clienttesting.Action) bool { return true }
+
+// renewals are all writes but those that give a lease back.
+func renewals(a clienttesting.Action) bool {
+	u, ok := a.(clienttesting.UpdateAction)
+	return ok && *u.GetObject().(*coordinationv1.Lease).Spec.HolderIdentity != ""
 }
 
 func (s *server) lease(t *testing.T) *coordinationv1.Lease {
@@ -226,13 +234,7 @@ func TestNothingIsWrittenAfterALeaseThatWasLost(t *testing.T) {
 				return nil
 			}
 			lost := time.Now()
-			s.setDown(true)
-			time.Sleep(renewDeadline - time.Second)
-			s.PrependReactor("update", "leases", func(a clienttesting.Action) (bool, runtime.Object, error) {
-				l := a.(clienttesting.UpdateAction).GetObject().(*coordinationv1.Lease)
-				return *l.Spec.HolderIdentity != "", nil, errDown // only giving it back works
-			})
-			s.setDown(false)
+			s.setRefuse(renewals)
 			<-ctx.Done()
 			if took := time.Since(lost); took > leaseDuration {
 				t.Errorf("the work was ended after %v", took)
@@ -245,7 +247,7 @@ func TestNothingIsWrittenAfterALeaseThatWasLost(t *testing.T) {
 			if err := sender.send(http.MethodDelete); !errors.Is(err, errLeaseOver) {
 				t.Errorf("another may lead by now, and a write ended with %v", err)
 			}
-			s.ReactionChain = s.ReactionChain[1:]
+			s.setRefuse(nil)
 			return nil
 		})
 		if err != nil {
@@ -319,7 +321,7 @@ func TestWorkThatFailsEndsTheElection(t *testing.T) {
 func TestCandidateThatNeverLedEndsAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer()
-		s.setDown(true)
+		s.setRefuse(everything)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 		defer cancel()
 		began := time.Now()

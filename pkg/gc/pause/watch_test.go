@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -279,9 +280,9 @@ func TestFailureLastsUntilTheNextWatch(t *testing.T) {
 
 func TestReadThatIsNotAnsweredEnds(t *testing.T) {
 	s := newServer()
-	hang := true
+	var answers atomic.Bool
 	s.PrependReactor("get", "configmaps", func(clienttesting.Action) (bool, runtime.Object, error) {
-		if hang {
+		if !answers.Load() {
 			time.Sleep(callTimeout) // as a call that ends with its context
 			return true, nil, context.DeadlineExceeded
 		}
@@ -293,7 +294,7 @@ func TestReadThatIsNotAnsweredEnds(t *testing.T) {
 		if s.failures != 1 {
 			t.Errorf("%d failures", s.failures)
 		}
-		hang = false
+		answers.Store(true)
 		time.Sleep(time.Minute)
 		s.want(t, "an answer", "not paused")
 	})
