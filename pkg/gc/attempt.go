@@ -3,7 +3,6 @@ package gc
 import (
 	"context"
 	"errors"
-	"strings"
 	"time"
 
 	"github.com/sirupsen/logrus"
@@ -13,27 +12,6 @@ import (
 	"github.com/reap-dev/reap/pkg/gc/act"
 	"github.com/reap-dev/reap/pkg/gc/decide"
 	"github.com/reap-dev/reap/pkg/gc/graph"
-)
-
-const (
-	// maxRounds bounds how often one attempt decides again because the object
-	// changed under its hands. Each round costs a read and a write at the most.
-	maxRounds = 8
-	// maxHeavyRounds is the same for an object with many references, each of whose
-	// rounds costs the server much.
-	maxHeavyRounds = 2
-	// namedObjects is how many of several objects are named to users.
-	namedObjects = 5
-)
-
-var (
-	errKeepsChanging = errors.New("the object changes faster than it can be decided about")
-	// errPutAside ends an attempt that needs an owner which another attempt is reading:
-	// that one puts the object into the queue again. It is neither success nor failure.
-	errPutAside = errors.New("another attempt is reading an owner")
-	// errTurnOver ends an attempt that has done its share: the object comes back after
-	// the others that wait.
-	errTurnOver = errors.New("the object's turn is over")
 )
 
 // attempts decide about objects and do what was decided.
@@ -258,18 +236,6 @@ func (a *attempt) warnOfTimeout(blockers []graph.Node, blocking int) {
 	}
 	a.tell.warn(a.view.Resource, a.view.Record, "SynchronousDeletionTimedOut",
 		"The object is deleted before its dependents: %d still blocked its foreground deletion (%s)", blocking, names(blockers, blocking))
-}
-
-// names lists objects, of which there are more in all.
-func names(some []graph.Node, all int) string {
-	var list []string
-	for _, n := range some {
-		list = append(list, n.Key.Resource.String()+"/"+objectName(n.Record))
-	}
-	if len(some) < all {
-		list = append(list, "…")
-	}
-	return strings.Join(list, ", ")
 }
 
 // delete deletes the object.

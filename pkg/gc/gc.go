@@ -109,7 +109,7 @@ type Collector struct {
 
 // New prepares a collector; Run runs it.
 func New(o Options) (*Collector, error) {
-	registerMetrics()
+	registerCounters()
 	c := &Collector{
 		config:  o.Config,
 		graph:   graph.New(),
@@ -221,8 +221,6 @@ func (c *Collector) Undiscovered() []string { return c.observer.Undiscovered() }
 // workers run. After ErrStoreWentBack nothing that the collector knew holds: make a
 // new one and run that.
 func (c *Collector) Run(ctx context.Context, started func()) error {
-	Running.enter(c)
-	defer Running.leave(c)
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	calls, abandon := context.WithCancel(context.WithoutCancel(ctx))

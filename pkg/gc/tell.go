@@ -1,10 +1,12 @@
 package gc
 
 import (
+	"strings"
 	"sync"
 
 	"github.com/sirupsen/logrus"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
 	"k8s.io/utils/lru"
 
 	"github.com/reap-dev/reap/pkg/gc/act"
@@ -21,6 +23,9 @@ type teller struct {
 	events *act.Events // while the collector runs
 	told   *lru.Cache  // warnings that are given once; the oldest are forgotten
 }
+
+// namedObjects is how many of several objects are named to users.
+const namedObjects = 5
 
 // toldKept is how many warnings that are given once are remembered.
 const toldKept = 10_000
@@ -60,9 +65,17 @@ func (t *teller) once(r *graph.Resource, rec *graph.Record, ref graph.Reference,
 	t.warn(r, rec, reason, format, args...)
 }
 
-func objectName(rec *graph.Record) string {
-	if rec.Namespace == "" {
-		return rec.Name
+// names lists objects, of which there are more in all.
+func names(some []graph.Node, all int) string {
+	var list []string
+	for _, n := range some {
+		list = append(list, n.Key.Resource.String()+"/"+objectName(n.Record))
 	}
-	return rec.Namespace + "/" + rec.Name
+	if len(some) < all {
+		list = append(list, "…")
+	}
+	return strings.Join(list, ", ")
 }
+
+// objectName is how an object is named in logs and events.
+func objectName(rec *graph.Record) string { return cache.NewObjectName(rec.Namespace, rec.Name).String() }

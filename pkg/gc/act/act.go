@@ -24,6 +24,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/tools/cache"
 
 	"github.com/reap-dev/reap/pkg/gc/graph"
 )
@@ -151,7 +152,7 @@ func (a *Actor) ReadStatus(ctx context.Context, gvr schema.GroupVersionResource,
 	}
 	m := &metav1.PartialObjectMetadata{}
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, m); err != nil {
-		return nil, Unknown, fmt.Errorf("reading %s %s: %w", gvr.GroupResource(), nameOf(namespace, name), err)
+		return nil, Unknown, fmt.Errorf("reading %s %s: %w", gvr.GroupResource(), cache.NewObjectName(namespace, name), err)
 	}
 	// A status without the field, or with something else in it, says nothing.
 	observed, says, err := unstructured.NestedInt64(u.Object, "status", "observedGeneration")
@@ -165,7 +166,7 @@ func (a *Actor) read(ctx context.Context, err error, gvr schema.GroupVersionReso
 	case isNotFound(err, gvr.GroupResource(), name):
 		outcome, err = Gone, nil
 	case err != nil:
-		outcome, err = Failed, fmt.Errorf("reading %s %s: %w", gvr.GroupResource(), nameOf(namespace, name), cause(ctx, err))
+		outcome, err = Failed, fmt.Errorf("reading %s %s: %w", gvr.GroupResource(), cache.NewObjectName(namespace, name), cause(ctx, err))
 	}
 	a.observe(VerbRead, outcome)
 	return outcome, err
@@ -300,7 +301,7 @@ func (a *Actor) wrote(ctx context.Context, verb Verb, err error, gvr schema.Grou
 	case apierrors.IsConflict(err):
 		outcome, err = Changed, nil
 	default:
-		outcome, err = Failed, fmt.Errorf("%s %s %s: %w", verb, gvr.GroupResource(), nameOf(namespace, name), cause(ctx, err))
+		outcome, err = Failed, fmt.Errorf("%s %s %s: %w", verb, gvr.GroupResource(), cache.NewObjectName(namespace, name), cause(ctx, err))
 	}
 	a.observe(verb, outcome)
 	return outcome, err
@@ -332,11 +333,4 @@ func cause(ctx context.Context, err error) error {
 		return c
 	}
 	return err
-}
-
-func nameOf(namespace, name string) string {
-	if namespace == "" {
-		return name
-	}
-	return namespace + "/" + name
 }

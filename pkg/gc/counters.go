@@ -40,7 +40,7 @@ var (
 		Help: "Foreground deletions that were given up on though a dependent still blocked them.",
 	})
 
-	// syncErrors is set by registerMetrics.
+	// syncErrors is set by registerCounters.
 	syncErrors increaser
 
 	registerOnce sync.Once
@@ -48,49 +48,11 @@ var (
 
 type increaser interface{ Inc() }
 
-// gauge makes a series that is read from the running collector, 0 when none runs.
-func gauge(name, help string, read func(*Collector) int) metrics.GaugeFunc {
-	return gaugeOf(&metrics.GaugeOpts{Namespace: namespace, Name: name, Help: help}, func(c *Collector) float64 { return float64(read(c)) })
-}
-
-// queueAge is gauge for the age of a queue's oldest object.
-func queueAge(name string, of func(*Collector) *queue) metrics.GaugeFunc {
-	return gaugeOf(&metrics.GaugeOpts{
-		Namespace: namespace, Name: "queue_oldest_seconds", ConstLabels: map[string]string{"name": name},
-		Help: "How long the object that has waited longest for its turn has waited, by queue.",
-	}, func(c *Collector) float64 { return of(c).lanes.age().Seconds() })
-}
-
-func gaugeOf(o *metrics.GaugeOpts, read func(*Collector) float64) metrics.GaugeFunc {
-	return metrics.NewGaugeFunc(o, func() float64 {
-		if c, _ := Running.Collector(); c != nil {
-			return read(c)
-		}
-		return 0
-	})
-}
-
-// registerMetrics registers the collector's series with the process's registry,
+// registerCounters registers the collector's counters with the process's registry,
 // once, and makes those with known labels appear.
-func registerMetrics() {
+func registerCounters() {
 	registerOnce.Do(func() {
 		legacyregistry.MustRegister(decisions, calls, conflicts, cycles, timeouts)
-		legacyregistry.RawMustRegister(
-			gauge("running", "1 while a collector runs in this process.", func(*Collector) int { return 1 }),
-			gauge("paused", "1 while the collector writes nothing: it is paused, or does not know yet that it is not.", func(c *Collector) int {
-				if c.gate.allow() != nil {
-					return 1
-				}
-				return 0
-			}),
-			queueAge(deleteQueue, func(c *Collector) *queue { return c.deleting.queue }),
-			queueAge(orphanQueue, func(c *Collector) *queue { return c.orphans.queue }),
-			gauge("nodes", "Observed objects in the graph.", func(c *Collector) int { return c.graph.Stats().Nodes }),
-			gauge("virtual_nodes", "UIDs that references name and no monitor shows.", func(c *Collector) int { return c.graph.Stats().Virtual }),
-			gauge("edges", "Owner references in the graph.", func(c *Collector) int { return c.graph.Stats().Edges }),
-			gauge("undiscovered_groups", "API groups that discovery fails for.", func(c *Collector) int { return len(c.observer.Undiscovered()) }),
-		)
-		legacyregistry.CustomMustRegister(&monitorMetrics{})
 		syncErrors = registerSyncErrors(legacyregistry.Register)
 		for _, r := range decide.Reasons() {
 			decisions.WithLabelValues(string(r))

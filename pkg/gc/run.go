@@ -20,13 +20,17 @@ const runsWell = 10 * time.Minute
 // Run runs a collector until ctx ends or it fails, and another one, after a delay that
 // grows, when the store has gone back: nothing that the first had proved has to hold any
 // more. It returns when every goroutine has ended: nil if ctx has. started, if not nil,
-// is called each time that a collector's workers run.
+// is called each time that a collector's workers run. The collector is in Running, and in
+// the process's metrics, while it runs.
 func Run(ctx context.Context, o Options, started func()) error {
+	registerGauges()
 	return restarted(ctx, o.Log, func(ctx context.Context) error {
 		c, err := New(o)
 		if err != nil {
 			return err
 		}
+		Running.enter(c)
+		defer Running.leave(c)
 		return c.Run(ctx, started)
 	})
 }

@@ -4,8 +4,8 @@ import (
 	"sync"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/component-base/metrics"
+	"k8s.io/component-base/metrics/legacyregistry"
 
 	"github.com/reap-dev/reap/pkg/gc/observe"
 )
@@ -27,6 +27,48 @@ var (
 		"Seconds since the last complete comparison with fresh lists, or since the collector began if there was none; absent without sweeps.",
 		nil, nil, metrics.ALPHA, "")
 )
+
+// registerGauges registers, once, the series that are read from the running collector.
+var registerGauges = sync.OnceFunc(func() {
+	legacyregistry.RawMustRegister(
+		gauge("running", "1 while a collector runs in this process.", func(*Collector) int { return 1 }),
+		gauge("paused", "1 while the collector writes nothing: it is paused, or does not know yet that it is not.", func(c *Collector) int {
+			if c.gate.allow() != nil {
+				return 1
+			}
+			return 0
+		}),
+		queueAge(deleteQueue, func(c *Collector) *queue { return c.deleting.queue }),
+		queueAge(orphanQueue, func(c *Collector) *queue { return c.orphans.queue }),
+		gauge("nodes", "Observed objects in the graph.", func(c *Collector) int { return c.graph.Stats().Nodes }),
+		gauge("virtual_nodes", "UIDs that references name and no monitor shows.", func(c *Collector) int { return c.graph.Stats().Virtual }),
+		gauge("edges", "Owner references in the graph.", func(c *Collector) int { return c.graph.Stats().Edges }),
+		gauge("undiscovered_groups", "API groups that discovery fails for.", func(c *Collector) int { return len(c.observer.Undiscovered()) }),
+	)
+	legacyregistry.CustomMustRegister(&monitorMetrics{})
+})
+
+// gauge makes a series that is read from the running collector, 0 when none runs.
+func gauge(name, help string, read func(*Collector) int) metrics.GaugeFunc {
+	return gaugeOf(&metrics.GaugeOpts{Namespace: namespace, Name: name, Help: help}, func(c *Collector) float64 { return float64(read(c)) })
+}
+
+// queueAge is gauge for the age of a queue's oldest object.
+func queueAge(name string, of func(*Collector) *queue) metrics.GaugeFunc {
+	return gaugeOf(&metrics.GaugeOpts{
+		Namespace: namespace, Name: "queue_oldest_seconds", ConstLabels: map[string]string{"name": name},
+		Help: "How long the object that has waited longest for its turn has waited, by queue.",
+	}, func(c *Collector) float64 { return of(c).lanes.age().Seconds() })
+}
+
+func gaugeOf(o *metrics.GaugeOpts, read func(*Collector) float64) metrics.GaugeFunc {
+	return metrics.NewGaugeFunc(o, func() float64 {
+		if c, _ := Running.Collector(); c != nil {
+			return read(c)
+		}
+		return 0
+	})
+}
 
 // policies are the propagation policies that an object can be deleted by.
 var policies = []metav1.DeletionPropagation{metav1.DeletePropagationBackground, metav1.DeletePropagationForeground, metav1.DeletePropagationOrphan}
@@ -67,51 +109,4 @@ func (c *Collector) collectMonitor(ch chan<- metrics.Metric, m observe.MonitorSt
 	for _, p := range policies {
 		ch <- metrics.NewLazyConstMetric(collectedDesc, metrics.CounterValue, float64(c.tally.count(gr, p)), gr.Group, gr.Resource, string(p))
 	}
-}
-
-// tally counts the objects that the collector has deleted, by resource, for as
-// long as the resource has a monitor. What a worker counts later than that is dropped:
-// nobody would take it away again.
-type tally struct {
-	mu sync.Mutex
-	n  map[schema.GroupResource]map[metav1.DeletionPropagation]uint64
-	// all counts every object, also those of resources that have no monitor any more.
-	all int64
-}
-
-func (t *tally) begin(gr schema.GroupResource) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.n == nil {
-		t.n = map[schema.GroupResource]map[metav1.DeletionPropagation]uint64{}
-	}
-	t.n[gr] = map[metav1.DeletionPropagation]uint64{}
-}
-
-func (t *tally) end(gr schema.GroupResource) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	delete(t.n, gr)
-}
-
-func (t *tally) add(gr schema.GroupResource, p metav1.DeletionPropagation) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.all++
-	if n := t.n[gr]; n != nil {
-		n[p]++
-	}
-}
-
-func (t *tally) count(gr schema.GroupResource, p metav1.DeletionPropagation) uint64 {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.n[gr][p]
-}
-
-// total returns how many objects the collector has deleted.
-func (t *tally) total() int64 {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.all
 }
