@@ -78,4 +78,6 @@ func names(some []graph.Node, all int) string {
 }
 
 // objectName is how an object is named in logs and events.
-func objectName(rec *graph.Record) string { return cache.NewObjectName(rec.Namespace, rec.Name).String() }
+func objectName(rec *graph.Record) string {
+	return cache.NewObjectName(rec.Namespace, rec.Name).String()
+}
