@@ -21,6 +21,7 @@ import (
 
 	"github.com/sirupsen/logrus"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/dynamic"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
@@ -135,6 +136,7 @@ func New(o Options) (*Collector, error) {
 	c.observer, err = observe.New(observe.Options{
 		Config: o.Config, Graph: c.graph, Enqueue: c.consider, Ignore: o.Ignore,
 		SweepEvery: o.Resync, SyncError: countSyncError, Began: c.collected.begin, Ended: c.collected.end, Log: o.Log,
+		Read: c.readForObserver,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("preparing the collector: %w", err)
@@ -142,6 +144,15 @@ func New(o Options) (*Collector, error) {
 	c.settled = func() bool { _, synced := c.graph.Synced(); return synced }
 	c.deadlines = deadlines{timeout: o.SyncTimeout, graph: c.graph, paused: c.gate.pausedSince}
 	return c, nil
+}
+
+// readForObserver reads an object live.
+func (c *Collector) readForObserver(ctx context.Context, gvr schema.GroupVersionResource, namespace, name string, uid types.UID) (string, bool, error) {
+	live, outcome, err := c.actor.Read(ctx, gvr, namespace, name)
+	if err != nil || outcome == act.Gone || live.Metadata.UID != uid {
+		return "", false, err
+	}
+	return live.Metadata.ResourceVersion, true, nil
 }
 
 // workers returns the size of the pool. The store takes one write at a time: more

@@ -3,6 +3,7 @@ package gc
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -39,11 +40,22 @@ func (c *Collector) attemptToOrphan(ctx context.Context, k graph.Key) error {
 	if owner == nil || err != nil {
 		return err
 	}
-	if err := c.free(ctx, k.UID, c.graph.Dependents(k.UID)); err != nil {
+	var unserved error
+	known := slices.DeleteFunc(c.graph.Dependents(k.UID), func(d graph.Dependent) bool {
+		if c.graph.Catalog().Resource(d.Key.Resource) != nil {
+			return false
+		}
+		unserved = fmt.Errorf("%s is not served, and %s of it names the owner", d.Key.Resource, objectName(d.Record))
+		return true
+	})
+	if err := c.free(ctx, k.UID, known); err != nil {
 		return fmt.Errorf("orphaning: %w", err)
 	}
 	for range passes {
 		late, err := c.search.dependents(ctx, c, k.UID, v.Record.Namespace)
+		if err == nil {
+			err = unserved
+		}
 		if err != nil {
 			if !c.giveUpOrphaning(v, err) {
 				return fmt.Errorf("orphaning waits, since a resource that may hold dependents cannot be read: %w", err)

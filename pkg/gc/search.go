@@ -2,7 +2,7 @@ package gc
 
 import (
 	"context"
-	"fmt"
+	"errors"
 	"slices"
 	"strings"
 	"sync"
@@ -79,8 +79,12 @@ func (s *search) pass(ctx context.Context, c *Collector, questions []*question) 
 			q.err = err
 		}
 	}
-	if groups := c.neverDiscovered(); len(groups) > 0 {
-		fail(fmt.Errorf("API groups that cannot be discovered: %s", strings.Join(groups, ", ")))
+	if holds := c.observer.Holding(); len(holds) > 0 {
+		var why []string
+		for _, h := range holds {
+			why = append(why, h.String())
+		}
+		fail(errors.New(strings.Join(why, "; ")))
 		return
 	}
 	for _, r := range resources {
@@ -106,14 +110,4 @@ func (s *search) pass(ctx context.Context, c *Collector, questions []*question) 
 			}
 		}
 	}
-}
-
-// neverDiscovered returns the API groups of which nobody knows what they serve: all that
-// could be found of them by listing is unknown.
-func (c *Collector) neverDiscovered() []string {
-	known := map[string]bool{}
-	for _, r := range c.graph.Catalog().Resources() {
-		known[r.Group] = true
-	}
-	return slices.DeleteFunc(c.observer.Undiscovered(), func(group string) bool { return known[group] })
 }
