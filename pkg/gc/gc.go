@@ -15,13 +15,13 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
-	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/sirupsen/logrus"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
@@ -132,6 +132,13 @@ func New(o Options) (*Collector, error) {
 	c.observer, err = observe.New(observe.Options{
 		Config: o.Config, Graph: c.graph, Enqueue: deletes.enqueue, Ignore: o.Ignore,
 		SweepEvery: o.Resync, SyncError: countSyncError, Began: c.tally.begin, Ended: c.tally.end, Log: o.Log,
+		Read: func(ctx context.Context, gvr schema.GroupVersionResource, namespace, name string, uid types.UID) (string, bool, error) {
+			live, is, err := actor.Read(ctx, gvr, namespace, name, uid)
+			if err != nil || is == act.Absent {
+				return "", false, err
+			}
+			return live.Metadata.ResourceVersion, true, nil
+		},
 	})
 	if err != nil {
 		return nil, fmt.Errorf("preparing the collector: %w", err)
@@ -173,15 +180,14 @@ func (c *Collector) decideOptions() decide.Options {
 // holds returns why there may be dependents that nobody can list; nil if nothing is
 // known to be in the way.
 func (c *Collector) holds() error {
-	known := map[string]bool{}
-	for _, r := range c.graph.Catalog().Resources() {
-		known[r.Group] = true
+	var why []string
+	for _, h := range c.observer.Holding() {
+		why = append(why, h.String())
 	}
-	groups := slices.DeleteFunc(c.observer.Undiscovered(), func(group string) bool { return known[group] })
-	if len(groups) > 0 {
-		return fmt.Errorf("API groups that cannot be discovered: %s", strings.Join(groups, ", "))
+	if len(why) == 0 {
+		return nil
 	}
-	return nil
+	return errors.New(strings.Join(why, "; "))
 }
 
 // workers returns the size of the pool. The store takes one write at a time: more

@@ -58,7 +58,7 @@ func (o *orphaner) run(ctx context.Context, k graph.Key) error {
 	if owner == nil || err != nil {
 		return err
 	}
-	known := o.progress.unfreed(k, o.graph.Dependents(k.UID))
+	known, unserved := o.served(o.progress.unfreed(k, o.graph.Dependents(k.UID)))
 	over := len(known) > freedPerTurn
 	if over {
 		known = known[:freedPerTurn]
@@ -71,6 +71,9 @@ func (o *orphaner) run(ctx context.Context, k graph.Key) error {
 	}
 	for range passes {
 		late, err := o.search.dependents(ctx, k.UID, v.Record.Namespace)
+		if err == nil {
+			err = unserved
+		}
 		if err != nil {
 			if !o.giveUp(v, err) {
 				return fmt.Errorf("orphaning waits, since a resource that may hold dependents cannot be read: %w", err)
@@ -85,6 +88,20 @@ func (o *orphaner) run(ctx context.Context, k graph.Key) error {
 		}
 	}
 	return o.letGo(ctx, v, owner)
+}
+
+// served returns the dependents that can be reached; err names one that cannot, if there
+// is any.
+func (o *orphaner) served(dependents []graph.Node) (served []graph.Node, err error) {
+	catalog := o.graph.Catalog()
+	for _, d := range dependents {
+		if catalog.Resource(d.Key.Resource) != nil {
+			served = append(served, d)
+		} else {
+			err = fmt.Errorf("%s is not served, and %s of it names the owner", d.Key.Resource, objectName(d.Record))
+		}
+	}
+	return served, err
 }
 
 // letGo takes the finalizer off an owner whose dependents are free.

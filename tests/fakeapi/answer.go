@@ -59,13 +59,14 @@ func partial(m *metav1.ObjectMeta) *metav1.PartialObjectMetadata {
 }
 
 // whole is an object as far as the server keeps it.
-func whole(r *Resource, version string, m *metav1.ObjectMeta, status map[string]any) any {
+func whole(r *Resource, version string, m *metav1.ObjectMeta, spec, status map[string]any) any {
 	return struct {
 		metav1.TypeMeta
 		Metadata *metav1.ObjectMeta `json:"metadata"`
+		Spec     map[string]any     `json:"spec,omitempty"`
 		Status   map[string]any     `json:"status,omitempty"`
 	}{
-		metav1.TypeMeta{APIVersion: schema.GroupVersion{Group: r.Group, Version: version}.String(), Kind: r.Kind}, m, status,
+		metav1.TypeMeta{APIVersion: schema.GroupVersion{Group: r.Group, Version: version}.String(), Kind: r.Kind}, m, spec, status,
 	}
 }
 

@@ -12,7 +12,7 @@ import (
 // discover answers in the old, unaggregated form, which clients fall back to.
 func (s *Server) discover(w http.ResponseWriter, path string) {
 	s.mu.Lock()
-	resources := slices.Clone(s.resources)
+	resources := s.servedNow()
 	s.mu.Unlock()
 	switch path {
 	case "api":
@@ -57,51 +57,19 @@ func groupList(resources []*Resource) metav1.APIGroupList {
 	return list
 }
 
-// apiServices says which groups another server answers for.
+// apiServices says which API versions another server answers for.
 func (s *Server) apiServices(w http.ResponseWriter) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	items := []any{}
-	for _, r := range s.resources {
+	for _, r := range s.servedNow() {
 		var service any
 		if r.Aggregated {
 			service = map[string]string{"name": "another", "namespace": "somewhere"}
 		}
-		items = append(items, map[string]any{"spec": map[string]any{"group": r.Group, "service": service}})
+		for _, v := range r.Versions {
+			items = append(items, map[string]any{"spec": map[string]any{"group": r.Group, "version": v, "service": service}})
+		}
 	}
 	answer(w, http.StatusOK, map[string]any{"items": items})
-}
-
-// Define makes the server serve a resource, with the definition that says so. One
-// that is defined already is changed.
-func (s *Server) Define(r Resource) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.resources = slices.DeleteFunc(slices.Clone(s.resources), func(old *Resource) bool {
-		return old.GroupResource() == r.GroupResource()
-	})
-	s.resources = append(s.resources, &r)
-	crds := s.byName(definitions)
-	k := objectKey{crds.GroupResource(), "", r.Name + "." + r.Group}
-	if m := s.objects[k]; m != nil {
-		s.put(crds, m.DeepCopy(), modified)
-	} else {
-		s.create(crds, &metav1.ObjectMeta{Name: k.name})
-	}
-}
-
-// undefine ends a resource whose definition goes: its objects go first, whatever
-// finalizers they have. s.mu is held.
-func (s *Server) undefine(definition string) {
-	for _, r := range s.resources {
-		if r.Name+"."+r.Group != definition {
-			continue
-		}
-		for k, m := range s.objects {
-			if k.resource == r.GroupResource() {
-				s.remove(r, m)
-			}
-		}
-	}
-	s.resources = slices.DeleteFunc(slices.Clone(s.resources), func(r *Resource) bool { return r.Name+"."+r.Group == definition })
 }

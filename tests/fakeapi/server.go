@@ -27,6 +27,8 @@ type Resource struct {
 	Aggregated bool
 	// OrphanByDefault is true if a delete without a policy orphans, as of a Job.
 	OrphanByDefault bool
+
+	unserved bool // though it is defined and has objects
 }
 
 // GroupResource returns the resource's name.
@@ -38,9 +40,6 @@ func (r *Resource) GroupResource() schema.GroupResource {
 func (r *Resource) APIVersion() string {
 	return schema.GroupVersion{Group: r.Group, Version: r.Versions[0]}.String()
 }
-
-// definitions is the resource whose objects say which others are served.
-const definitions = "customresourcedefinitions"
 
 func builtIn() []*Resource {
 	return []*Resource{
@@ -125,7 +124,7 @@ func (s *Server) Resources() []*Resource {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var all []*Resource
-	for _, r := range s.resources {
+	for _, r := range s.servedNow() {
 		if r.Name != "events" {
 			all = append(all, r)
 		}
@@ -133,7 +132,7 @@ func (s *Server) Resources() []*Resource {
 	return all
 }
 
-// byName returns the served resource with a plural name, or nil. s.mu is held.
+// byName returns the resource with a plural name, or nil. s.mu is held.
 func (s *Server) byName(name string) *Resource {
 	for _, r := range s.resources {
 		if r.Name == name {
@@ -145,7 +144,7 @@ func (s *Server) byName(name string) *Resource {
 
 // served returns the resource of a path, or nil. s.mu is held.
 func (s *Server) served(c *Call) *Resource {
-	for _, r := range s.resources {
+	for _, r := range s.servedNow() {
 		if r.Group == c.Group && r.Name == c.Resource {
 			for _, v := range r.Versions {
 				if v == c.Version {
@@ -180,7 +179,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	res := s.served(c)
 	s.mu.Unlock()
 	switch {
-	case c.Resource == "apiservices" && c.Verb == "list":
+	case c.Resource == apiServices && c.Verb == "list" && c.whole:
 		s.apiServices(rec)
 	case res == nil:
 		http.NotFound(rec, r)

@@ -42,7 +42,12 @@ func (s *Server) single(w http.ResponseWriter, r *Resource, c *Call) {
 	case err != nil:
 		fail(w, apierrors.NewBadRequest(err.Error()))
 	case c.whole:
-		answer(w, http.StatusOK, whole(r, c.Version, m, s.statuses[objectKey{r.GroupResource(), c.Namespace, c.Name}]))
+		var spec map[string]any
+		status := s.statuses[objectKey{r.GroupResource(), c.Namespace, c.Name}]
+		if r.Name == definitions {
+			spec, status = s.definition(m)
+		}
+		answer(w, http.StatusOK, whole(r, c.Version, m, spec, status))
 	default:
 		answer(w, http.StatusOK, partial(m))
 	}

@@ -316,7 +316,7 @@ func TestDiscoveryThatFailsIsReportedOnce(t *testing.T) {
 			w.delete("doomed", metav1.DeletePropagationBackground)
 			w.wantEnd()
 			wantSeries(t, 0, "reap_gc_undiscovered_groups")
-			if got := entries(log, logrus.InfoLevel); !slices.Contains(got, "all API groups can be discovered again") {
+			if got := entries(log, logrus.InfoLevel); !slices.Contains(got, "all API versions can be discovered again") {
 				t.Errorf("infos were %q", got)
 			}
 		})

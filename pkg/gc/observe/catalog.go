@@ -1,8 +1,8 @@
 package observe
 
 import (
+	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -18,74 +18,127 @@ import (
 // nothing: watching them costs more than it could ever collect.
 var alwaysIgnored = []schema.GroupResource{{Resource: "events"}, {Group: "events.k8s.io", Resource: "events"}}
 
-// discover asks the server what it serves. A group that cannot be discovered at
-// the moment keeps what was known of it; failed names those groups. err is
-// returned when nothing at all could be learnt.
-func discover(ctx context.Context, d discovery.DiscoveryInterface, ignore []schema.GroupResource, before *graph.Catalog) (c *graph.Catalog, failed []string, err error) {
+// versions remembers what discovery has shown of each API version, for when it fails.
+// Only the goroutine of Run uses it.
+type versions struct {
+	resources map[schema.GroupVersion][]metav1.APIResource
+	// order holds the versions of each group, the preferred one first.
+	order map[string][]string
+}
+
+// discovered is what one look at the server has shown.
+type discovered struct {
+	catalog *graph.Catalog
+	// failed names the API versions that could not be discovered. Of those that could be
+	// before, the catalog has what was known; of those in never, nothing is known.
+	failed, never []schema.GroupVersion
+	services      services
+}
+
+// discover asks the server what it serves. An error means that nothing at all could be
+// learnt.
+func (v *versions) discover(ctx context.Context, d discovery.DiscoveryInterface, ignore []schema.GroupResource) (*discovered, error) {
 	groups, lists, err := d.ServerGroupsAndResources()
-	gone := map[string]bool{}
+	failures := map[schema.GroupVersion]error{}
 	if err != nil {
 		partial, ok := discovery.GroupDiscoveryFailedErrorGroups(err)
 		if !ok {
-			return nil, nil, fmt.Errorf("discovering resources: %w", err)
+			return nil, fmt.Errorf("discovering resources: %w", err)
 		}
-		for gv := range partial {
-			gone[gv.Group] = true
+		failures = partial
+	}
+	found := &discovered{services: readServices(ctx, d)}
+	seen := versions{resources: map[schema.GroupVersion][]metav1.APIResource{}, order: map[string][]string{}}
+	for _, l := range lists {
+		if gv, err := schema.ParseGroupVersion(l.GroupVersion); err == nil && failures[gv] == nil {
+			seen.resources[gv] = l.APIResources
 		}
 	}
-	aggregated := aggregatedGroups(ctx, d)
-	var resources []*graph.Resource
+	var names []string
 	for _, g := range groups {
-		if gone[g.Name] {
-			continue
+		names = append(names, g.Name)
+		seen.order[g.Name] = versionsOf(g)
+	}
+	for gv := range failures {
+		found.failed = append(found.failed, gv)
+		if known, ok := v.resources[gv]; ok {
+			seen.resources[gv] = known
+		} else {
+			found.never = append(found.never, gv)
 		}
-		resources = append(resources, groupResources(g, lists, ignore, aggregated(g.Name))...)
 	}
-	for _, r := range before.Resources() {
-		if gone[r.Group] {
-			resources = append(resources, r)
+	sortVersions(found.failed)
+	sortVersions(found.never)
+	for _, gv := range found.failed {
+		if _, listed := seen.order[gv.Group]; !listed {
+			names = append(names, gv.Group)
+		}
+		seen.keepOrder(gv, v.order[gv.Group])
+	}
+	var resources []*graph.Resource
+	for _, g := range names {
+		resources = append(resources, seen.groupResources(g, ignore, found.services.mayAggregate(g))...)
+	}
+	*v = seen
+	found.catalog = graph.NewCatalog(resources)
+	return found, nil
+}
+
+// keepOrder puts a version that could not be discovered where it was among the versions
+// of its group: that discovery fails for a while moves no monitor.
+func (v *versions) keepOrder(failed schema.GroupVersion, before []string) {
+	now := v.order[failed.Group]
+	if !slices.Contains(now, failed.Version) {
+		now = append(now, failed.Version)
+	}
+	if !slices.Contains(before, failed.Version) {
+		v.order[failed.Group] = now
+		return
+	}
+	kept := slices.DeleteFunc(slices.Clone(before), func(version string) bool { return !slices.Contains(now, version) })
+	for _, version := range now {
+		if !slices.Contains(kept, version) {
+			kept = append(kept, version)
 		}
 	}
-	for g := range gone {
-		failed = append(failed, g)
+	v.order[failed.Group] = kept
+}
+
+// versionsOf returns a group's versions, the preferred one first. A server that names no
+// version serves none.
+func versionsOf(g *metav1.APIGroup) (all []string) {
+	for _, v := range slices.Concat([]metav1.GroupVersionForDiscovery{g.PreferredVersion}, g.Versions) {
+		if gv, err := schema.ParseGroupVersion(v.GroupVersion); err == nil && gv.Version != "" && !slices.Contains(all, gv.Version) {
+			all = append(all, gv.Version)
+		}
 	}
-	slices.Sort(failed)
-	return graph.NewCatalog(resources), failed, nil
+	return all
+}
+
+func sortVersions(all []schema.GroupVersion) {
+	slices.SortFunc(all, func(a, b schema.GroupVersion) int {
+		return cmp.Or(cmp.Compare(a.Group, b.Group), cmp.Compare(a.Version, b.Version))
+	})
 }
 
 // groupResources joins the versions of a group: each resource once, with the
 // preferred version first.
-func groupResources(g *metav1.APIGroup, lists []*metav1.APIResourceList, ignore []schema.GroupResource, aggregated bool) []*graph.Resource {
-	versions := []string{g.PreferredVersion.GroupVersion}
-	for _, v := range g.Versions {
-		if v.GroupVersion != g.PreferredVersion.GroupVersion {
-			versions = append(versions, v.GroupVersion)
-		}
-	}
+func (v *versions) groupResources(group string, ignore []schema.GroupResource, aggregated bool) []*graph.Resource {
 	var found []*graph.Resource
 	byName := map[string]*graph.Resource{}
-	for _, groupVersion := range versions {
-		gv, err := schema.ParseGroupVersion(groupVersion)
-		if err != nil {
-			continue // a server that names no version serves none
-		}
-		for _, l := range lists {
-			if l.GroupVersion != groupVersion {
+	for _, version := range v.order[group] {
+		for _, r := range v.resources[schema.GroupVersion{Group: group, Version: version}] {
+			if strings.Contains(r.Name, "/") || !slices.Contains(r.Verbs, "get") {
 				continue
 			}
-			for _, r := range l.APIResources {
-				if strings.Contains(r.Name, "/") || !slices.Contains(r.Verbs, "get") {
-					continue
-				}
-				res := byName[r.Name]
-				if res == nil {
-					res = &graph.Resource{Group: g.Name, Name: r.Name, Kind: r.Kind, Namespaced: r.Namespaced, Aggregated: aggregated}
-					byName[r.Name] = res
-					found = append(found, res)
-					res.Monitored = deletable(r.Verbs) && !slices.Contains(ignore, res.GroupResource())
-				}
-				res.Versions = append(res.Versions, gv.Version)
+			res := byName[r.Name]
+			if res == nil {
+				res = &graph.Resource{Group: group, Name: r.Name, Kind: r.Kind, Namespaced: r.Namespaced, Aggregated: aggregated}
+				byName[r.Name] = res
+				found = append(found, res)
+				res.Monitored = deletable(r.Verbs) && !slices.Contains(ignore, res.GroupResource())
 			}
+			res.Versions = append(res.Versions, version)
 		}
 	}
 	return found
@@ -99,32 +152,4 @@ func deletable(verbs []string) bool {
 		}
 	}
 	return true
-}
-
-// aggregatedGroups tells which groups another server answers for. Where that
-// cannot be read, every group counts as such: it costs a read before each delete
-// and is safe.
-func aggregatedGroups(ctx context.Context, d discovery.DiscoveryInterface) func(group string) bool {
-	raw, err := d.RESTClient().Get().AbsPath("/apis/apiregistration.k8s.io/v1/apiservices").Do(ctx).Raw()
-	var list struct {
-		Items []struct {
-			Spec struct {
-				Group   string          `json:"group"`
-				Service json.RawMessage `json:"service"`
-			} `json:"spec"`
-		} `json:"items"`
-	}
-	if err == nil {
-		err = json.Unmarshal(raw, &list)
-	}
-	if err != nil {
-		return func(string) bool { return true }
-	}
-	groups := map[string]bool{}
-	for _, i := range list.Items {
-		if len(i.Spec.Service) > 0 && string(i.Spec.Service) != "null" {
-			groups[i.Spec.Group] = true
-		}
-	}
-	return func(g string) bool { return groups[g] }
 }

@@ -18,10 +18,9 @@ type handler struct {
 
 var _ cache.ResourceEventHandler = (*handler)(nil)
 
-func (h *handler) OnAdd(obj any, _ bool) {
+func (h *handler) OnAdd(obj any, isInInitialList bool) {
 	if rec, ok := obj.(*graph.Record); ok {
-		h.note(shown, rec)
-		h.o.noticed(h.resource, rec.Name)
+		h.note(shown, rec, isInInitialList)
 	}
 }
 
@@ -36,28 +35,29 @@ func (h *handler) OnUpdate(before, now any) {
 		// the one before.
 		h.monitor.pending.add(vanished, old)
 	}
-	h.note(shown, rec)
-	h.o.noticed(h.resource, rec.Name)
+	h.note(shown, rec, false)
 }
 
 func (h *handler) OnDelete(obj any) {
 	switch d := obj.(type) {
 	case *graph.Record:
-		h.note(deleted, d)
+		h.note(deleted, d, false)
 	case cache.DeletedFinalStateUnknown:
 		// Missing from a re-list: a reason to look, not a proof.
 		if rec, ok := d.Obj.(*graph.Record); ok {
 			h.monitor.pending.add(vanished, rec)
+			h.o.noticed(h.resource, vanished, rec, false)
 		} else {
 			h.o.log.WithField("resource", h.resource.String()).WithField("object", d.Key).
 				Warn("an informer lost an object without saying which; its dependents are looked at when they change")
 		}
 	}
-	h.o.noticed(h.resource, "")
 }
 
-// note keeps an event for the graph. The revision counts from when the event arrives.
-func (h *handler) note(c change, rec *graph.Record) {
+// note keeps an event for the graph. The revision counts from when the event arrives;
+// first is true of what the monitor's first list shows.
+func (h *handler) note(c change, rec *graph.Record, first bool) {
 	h.monitor.revision.note(rec.ResourceVersion)
 	h.monitor.pending.add(c, rec)
+	h.o.noticed(h.resource, c, rec, first)
 }

@@ -36,6 +36,13 @@ type monitor struct {
 	cancel   context.CancelFunc
 	done     chan struct{} // closed when the monitor's goroutines have ended
 
+	// server is who answers for the version, as far as that has ever been known.
+	server atomic.Int32
+	// versions is what discovery last said; succeeded is true if another kind has the
+	// resource's name. Observer.mu protects them.
+	versions  []string
+	succeeded bool
+
 	// known holds the UIDs that the monitor has told the graph of, until the whole first
 	// list is there; nil if there was no object when the monitor began. Only handOver
 	// uses it.
@@ -48,9 +55,10 @@ type monitor struct {
 // list is in the graph had gone when the list was read.
 func (o *Observer) startMonitor(ctx context.Context, r *graph.Resource, old *monitor) (*monitor, error) {
 	gr := r.GroupResource()
-	m := &monitor{o: o, gvr: r.Preferred(), kind: r.GroupKind(), pending: newPending(), done: make(chan struct{})}
+	m := &monitor{o: o, gvr: r.Preferred(), kind: r.GroupKind(), pending: newPending(), done: make(chan struct{}), versions: r.Versions}
 	if old != nil {
 		m.health = old.health
+		m.server.Store(old.server.Load())
 	} else {
 		m.health = &health{
 			log:      o.log.WithField("resource", gr.String()),
@@ -155,6 +163,9 @@ func (m *monitor) tell(n *notification) {
 		if m.known != nil {
 			m.o.enqueue(g.VanishedExcept(gr, func(uid types.UID) bool { _, is := m.known[uid]; return is }))
 			m.known = nil
+		}
+		if gr == crds {
+			m.o.definitions.allListed()
 		}
 		g.Listed(gr, now)
 		m.listed.Store(true)

@@ -18,6 +18,7 @@ import (
 
 	"github.com/sirupsen/logrus"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
@@ -38,12 +39,6 @@ var afterChange = []time.Duration{0, 100 * time.Millisecond, 300 * time.Millisec
 // keep the collector busy.
 const relistAtMost = time.Minute
 
-// changesDiscovery are the resources whose objects decide what is served.
-var changesDiscovery = []schema.GroupResource{
-	{Group: "apiextensions.k8s.io", Resource: "customresourcedefinitions"},
-	{Group: "apiregistration.k8s.io", Resource: "apiservices"},
-}
-
 // Options says what to observe.
 type Options struct {
 	Config *rest.Config
@@ -61,7 +56,10 @@ type Options struct {
 	// Began and Ended are called when a resource gets a monitor and when it has none
 	// any more; not when one takes another's place. They must not block.
 	Began, Ended func(schema.GroupResource)
-	Log          *logrus.Entry
+	// Read reads an object live. exists is false only if the resource itself says that it
+	// has no object of that name, or that one has another UID.
+	Read func(ctx context.Context, gvr schema.GroupVersionResource, namespace, name string, uid types.UID) (resourceVersion string, exists bool, err error)
+	Log  *logrus.Entry
 }
 
 // Observer keeps the graph in step with the API server.
@@ -76,16 +74,21 @@ type Observer struct {
 	syncError  func()
 	began      func(schema.GroupResource)
 	ended      func(schema.GroupResource)
+	read       func(ctx context.Context, gvr schema.GroupVersionResource, namespace, name string, uid types.UID) (resourceVersion string, exists bool, err error)
 	changed    chan struct{} // holds one wish to ask discovery again
 	giveUp     func(error)   // set by Run
 
+	versions    versions
+	definitions definitions
+
 	// mu protects what follows.
 	mu         sync.Mutex
-	discovered bool
-	blind      bool     // discovery failed wholly when it was last asked
-	failed     []string // groups that discovery failed for
+	blind      bool                  // discovery failed wholly when it was last asked
+	failed     []schema.GroupVersion // what it last failed for
+	never      []schema.GroupVersion // those of them that it has never shown
 	monitors   map[schema.GroupResource]*monitor
 	draining   map[schema.GroupResource]*monitor
+	suspended  map[schema.GroupResource]suspension
 	relists    map[schema.GroupResource]bool // monitors that are to be replaced
 	relistedAt map[schema.GroupResource]time.Time
 	mended     map[string]bool // definitions and APIServices that have changed
@@ -110,13 +113,17 @@ func New(o Options) (*Observer, error) {
 		syncError:  o.SyncError,
 		began:      o.Began,
 		ended:      o.Ended,
+		read:       o.Read,
 		changed:    make(chan struct{}, 1),
 		monitors:   make(map[schema.GroupResource]*monitor),
 		draining:   make(map[schema.GroupResource]*monitor),
+		suspended:  make(map[schema.GroupResource]suspension),
 		relists:    make(map[schema.GroupResource]bool),
 		relistedAt: make(map[schema.GroupResource]time.Time),
 		mended:     make(map[string]bool),
 		sweptAt:    time.Now(),
+
+		definitions: definitions{known: make(map[definitionKey]*definition)},
 	}, nil
 }
 
@@ -156,17 +163,21 @@ func (o *Observer) Run(ctx context.Context, giveUp context.CancelCauseFunc) erro
 	}
 }
 
-// noticed is called for every event, with the object's name unless it has gone: some
-// change what is served, or how. A resource that cannot be listed may be mended by
-// that, and is tried again without its delay.
-func (o *Observer) noticed(gr schema.GroupResource, name string) {
-	if !slices.Contains(changesDiscovery, gr) {
+// noticed is called for every event; first is true of what a monitor's first list shows.
+// Some objects change what is served, or how. A resource that cannot be listed may be
+// mended by that, and is tried again without its delay.
+func (o *Observer) noticed(gr schema.GroupResource, c change, rec *graph.Record, first bool) {
+	if gr != crds && gr != apiServices {
 		return
 	}
-	if name != "" {
+	switch c {
+	case shown:
+		o.definitions.shown(definitionKey{gr, rec.Name}, rec.UID, first)
 		o.mu.Lock()
-		o.mended[name] = true
+		o.mended[rec.Name] = true
 		o.mu.Unlock()
+	case deleted:
+		o.definitions.ended(definitionKey{gr, rec.Name})
 	}
 	o.askAgain()
 }
@@ -181,22 +192,31 @@ func (o *Observer) askAgain() {
 
 // resync asks discovery and starts and stops monitors accordingly.
 func (o *Observer) resync(ctx context.Context, d discovery.DiscoveryInterface) {
-	catalog, failed, err := discover(ctx, d, o.ignore, o.graph.Catalog())
+	found, err := o.versions.discover(ctx, d, o.ignore)
 	if ctx.Err() != nil {
 		return
 	}
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.noteDiscovery(failed, err)
 	if err != nil {
+		o.discoveryFailed(err)
 		return
 	}
+	catalog := found.catalog
+	o.readDefinitions(ctx, d, catalog)
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.noteDiscovery(found)
 	if !catalog.Equal(o.graph.Catalog()) {
 		o.enqueue(o.graph.SetCatalog(catalog, time.Now()))
 	}
+	o.dropEnded()
 	for _, r := range catalog.Resources() {
 		if r.Monitored {
 			o.ensureMonitor(ctx, r)
+		}
+	}
+	for _, m := range o.monitors {
+		if by := found.services[m.gvr.GroupVersion()]; by != unknown {
+			m.server.Store(int32(by))
 		}
 	}
 	o.retryMended(ctx)
@@ -212,28 +232,33 @@ func (o *Observer) resync(ctx context.Context, d discovery.DiscoveryInterface) {
 			o.retire(ctx, gr, m)
 		}
 	}
+	o.definitions.prune(o.defines)
 }
 
-// noteDiscovery keeps and reports how discovery went. A failure is logged when it
-// begins, and when it ends. o.mu is held.
-func (o *Observer) noteDiscovery(failed []string, err error) {
-	if err != nil || len(failed) > 0 {
+// discoveryFailed reports that nothing could be learnt. It is logged when that begins.
+func (o *Observer) discoveryFailed(err error) {
+	o.syncError()
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if !o.blind {
+		o.log.WithError(err).Warn("cannot discover what the API server serves; going on with what is known")
+	}
+	o.blind = true
+}
+
+// noteDiscovery keeps and reports for which versions discovery failed. A failure is
+// logged when it begins, and when it ends. o.mu is held.
+func (o *Observer) noteDiscovery(found *discovered) {
+	if len(found.failed) > 0 {
 		o.syncError()
 	}
-	if err != nil {
-		if !o.blind {
-			o.log.WithError(err).Warn("cannot discover what the API server serves; going on with what is known")
-		}
-		o.blind = true
-		return
-	}
 	switch {
-	case len(failed) > 0 && !slices.Equal(failed, o.failed):
-		o.log.WithField("groups", failed).Warn("some API groups cannot be discovered; what was known of them stays")
-	case len(failed) == 0 && (o.blind || len(o.failed) > 0):
-		o.log.Info("all API groups can be discovered again")
+	case len(found.failed) > 0 && !slices.Equal(found.failed, o.failed):
+		o.log.WithField("versions", found.failed).Warn("some API versions cannot be discovered; what was known of them stays")
+	case len(found.failed) == 0 && (o.blind || len(o.failed) > 0):
+		o.log.Info("all API versions can be discovered again")
 	}
-	o.blind, o.failed, o.discovered = false, failed, true
+	o.blind, o.failed, o.never = false, found.failed, found.never
 }
 
 // retryMended starts the monitors anew that fail and whose definition or APIService
@@ -259,9 +284,11 @@ func (o *Observer) ensureMonitor(ctx context.Context, r *graph.Resource) {
 	case old == nil:
 	case old.kind != r.GroupKind():
 		// A CRD was made again with another kind: its objects are others.
+		old.succeeded = true
 		o.retire(ctx, gr, old)
 		return
 	case old.gvr == r.Preferred():
+		old.versions = r.Versions
 		return
 	}
 	o.replace(ctx, r)
@@ -274,6 +301,15 @@ func (o *Observer) replace(ctx context.Context, r *graph.Resource) {
 	old := o.monitors[gr]
 	if old == nil {
 		o.began(gr)
+	}
+	if s, was := o.suspended[gr]; was {
+		if s.kind != r.GroupKind() {
+			o.enqueue(o.graph.RemoveResource(gr, time.Now()))
+		}
+		delete(o.suspended, gr)
+	}
+	if old == nil {
+		o.definitions.begin(gr)
 	}
 	m, err := o.startMonitor(ctx, r, old)
 	if err != nil {
@@ -300,8 +336,8 @@ func (o *Observer) restart(ctx context.Context, gr schema.GroupResource) {
 	}
 }
 
-// retire stops the monitor of a resource that is no longer served, once its
-// events have drained, and takes what is left of it out of the graph.
+// retire stops the monitor of a resource that is no longer served, once its events have
+// drained. o.mu is held.
 func (o *Observer) retire(ctx context.Context, gr schema.GroupResource, m *monitor) {
 	delete(o.monitors, gr)
 	o.draining[gr] = m
@@ -309,15 +345,70 @@ func (o *Observer) retire(ctx context.Context, gr schema.GroupResource, m *monit
 	o.ending.Go(func() {
 		m.drain(ctx, o.graph)
 		m.stop()
-		if ctx.Err() == nil {
-			o.enqueue(o.graph.RemoveResource(gr, time.Now()))
-		}
 		o.mu.Lock()
+		defer o.mu.Unlock()
+		if ctx.Err() == nil {
+			o.leave(gr, m)
+		}
 		delete(o.draining, gr)
 		o.ended(gr) // before another can start
-		o.mu.Unlock()
 		o.askAgain()
 	})
+}
+
+// leave decides what becomes of what is left of a resource whose monitor has ended. It
+// goes only if its end is proved; else it stays, and holds what it would hold if it were
+// served. o.mu is held.
+func (o *Observer) leave(gr schema.GroupResource, m *monitor) {
+	left := o.graph.Count(gr)
+	if left == 0 || m.succeeded || o.definitions.end(gr, m.versions, server(m.server.Load())) {
+		o.enqueue(o.graph.RemoveResource(gr, time.Now()))
+		return
+	}
+	o.graph.Suspend(gr, time.Now())
+	o.suspended[gr] = suspension{kind: m.kind, versions: m.versions, server: server(m.server.Load())}
+	o.log.WithFields(logrus.Fields{"resource": gr.String(), "objects": left}).
+		Warn("a resource is no longer served though objects of it may exist; they block their owners and hold orphaning")
+}
+
+// dropEnded takes out of the graph what is left of suspended resources whose end is
+// proved by now. o.mu is held.
+func (o *Observer) dropEnded() {
+	for gr, s := range o.suspended {
+		if o.definitions.end(gr, s.versions, s.server) {
+			delete(o.suspended, gr)
+			o.enqueue(o.graph.RemoveResource(gr, time.Now()))
+			o.log.WithField("resource", gr.String()).Info("what defined a resource that was no longer served has gone, and its objects with it")
+		}
+	}
+}
+
+// suspendedBy returns what defines the suspended resources.
+func (o *Observer) suspendedBy() (all []definitionKey) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for gr, s := range o.suspended {
+		all = append(all, definedBy(gr, s.versions)...)
+	}
+	return all
+}
+
+// defines is true if a CRD or APIService defines anything that is monitored, was until
+// now, or is suspended. o.mu is held.
+func (o *Observer) defines(k definitionKey) bool {
+	for _, monitors := range []map[schema.GroupResource]*monitor{o.monitors, o.draining} {
+		for gr, m := range monitors {
+			if slices.Contains(definedBy(gr, m.versions), k) {
+				return true
+			}
+		}
+	}
+	for gr, s := range o.suspended {
+		if slices.Contains(definedBy(gr, s.versions), k) {
+			return true
+		}
+	}
+	return false
 }
 
 // stopAll ends every monitor and waits for them.

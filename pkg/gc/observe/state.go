@@ -86,9 +86,13 @@ func (o *Observer) Monitors() Monitors {
 	return c
 }
 
-// Undiscovered returns the API groups that discovery last failed for.
+// Undiscovered returns the API groups that discovery last failed for, in whole or in part.
 func (o *Observer) Undiscovered() []string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return slices.Clone(o.failed)
+	var groups []string
+	for _, gv := range o.failed {
+		groups = append(groups, gv.Group)
+	}
+	return slices.Compact(groups) // they are sorted
 }

@@ -13,9 +13,11 @@ import (
 	"time"
 
 	"github.com/sirupsen/logrus"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 
 	"github.com/reap-dev/reap/pkg/gc/graph"
@@ -58,10 +60,22 @@ func newWorld(t *testing.T) *world {
 	}
 	transport := &http.Transport{}
 	t.Cleanup(transport.CloseIdleConnections)
+	config := &rest.Config{Host: server.URL, Transport: transport, QPS: -1}
+	client, err := metadata.NewForConfig(config)
+	w.must(err)
 	o, err := New(Options{
-		Config: &rest.Config{Host: server.URL, Transport: transport, QPS: -1},
+		Config: config,
 		Graph:  w.graph, Enqueue: w.enqueued, SyncError: func() {},
 		Began: func(schema.GroupResource) {}, Ended: func(schema.GroupResource) {}, Log: logrus.NewEntry(log),
+		Read: func(ctx context.Context, gvr schema.GroupVersionResource, namespace, name string, uid types.UID) (string, bool, error) {
+			m, err := client.Resource(gvr).Namespace(namespace).Get(ctx, name, metav1.GetOptions{})
+			if apierrors.IsNotFound(err) || err == nil && m.UID != uid {
+				return "", false, nil
+			} else if err != nil {
+				return "", false, err
+			}
+			return m.ResourceVersion, true, nil
+		},
 	})
 	w.must(err)
 	w.Observer = o
