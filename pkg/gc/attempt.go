@@ -235,7 +235,7 @@ func (a *attempt) warnOfTimeout(blockers []graph.Node, blocking int) {
 		return
 	}
 	a.tell.warn(a.view.Resource, a.view.Record, "SynchronousDeletionTimedOut",
-		"The object is deleted before its dependents: %d still blocked its foreground deletion (%s)", blocking, names(blockers, blocking))
+		"The object is deleted before its dependents: %d still blocked its foreground deletion (%s)", blocking, names(blockers, blocking, a.view.Record.Namespace))
 }
 
 // delete deletes the object.

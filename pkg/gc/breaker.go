@@ -175,10 +175,9 @@ func (b *breaker) warn(ring []graph.Member) {
 	for _, m := range ring[:min(len(ring), namedObjects)] {
 		some = append(some, graph.Node{Key: m.Key, Record: m.Record})
 	}
-	list := names(some, len(ring))
 	for _, m := range ring[:min(len(ring), toldMembers)] {
 		if r := b.graph.Catalog().Resource(m.Key.Resource); r != nil {
-			b.tell.warn(r, m.Record, "CycleBroken", "Foreground deletion would have waited for ever for a ring of owners, %d in all (%s); they no longer block each other", len(ring), list)
+			b.tell.warn(r, m.Record, "CycleBroken", "Foreground deletion would have waited for ever for a ring of owners, %d in all (%s); they no longer block each other", len(ring), names(some, len(ring), m.Record.Namespace))
 		}
 	}
 }

@@ -146,7 +146,7 @@ func TestTimeoutNamesWhatBlocked(t *testing.T) {
 	if _, gone := p.look(t, k); !gone {
 		t.Fatal("it waits beyond its deadline")
 	}
-	if got := logged.LastEntry(); got == nil || !strings.Contains(got.Message, "1 still blocked") || !strings.Contains(got.Message, "ns/d") {
+	if got := logged.LastEntry(); got == nil || !strings.Contains(got.Message, "1 still blocked") || !strings.Contains(got.Message, "(configmaps/d)") {
 		t.Errorf("users are told %+v", got)
 	}
 }

@@ -27,6 +27,9 @@ func (c *Collector) Status() report.Status {
 		}
 		s.Monitors = append(s.Monitors, r)
 	}
+	for _, h := range c.observer.Holding() {
+		s.Holds = append(s.Holds, report.Hold{Resource: h.Resource, APIService: h.APIService, Objects: h.Objects, Why: h.Why, Remedy: h.Remedy})
+	}
 	s.Waiting, s.WaitingCount = report.WaitingIn(c.graph, c.decideOptions(), now)
 	return s
 }

@@ -65,11 +65,15 @@ func (t *teller) once(r *graph.Resource, rec *graph.Record, ref graph.Reference,
 	t.warn(r, rec, reason, format, args...)
 }
 
-// names lists objects, of which there are more in all.
-func names(some []graph.Node, all int) string {
+// names lists objects, of which there are more in all, for readers in a namespace.
+func names(some []graph.Node, all int, namespace string) string {
 	var list []string
 	for _, n := range some {
-		list = append(list, n.Key.Resource.String()+"/"+objectName(n.Record))
+		name := n.Record.Name
+		if n.Record.Namespace != namespace {
+			name = objectName(n.Record)
+		}
+		list = append(list, n.Key.Resource.String()+"/"+name)
 	}
 	if len(some) < all {
 		list = append(list, "…")

@@ -100,6 +100,8 @@ type Status struct {
 	// Collected counts the objects that were deleted since the start.
 	Collected int64     `json:"collected"`
 	Monitors  []Monitor `json:"monitors,omitempty"`
+	// Holds are the reasons for which orphaning deletions wait.
+	Holds []Hold `json:"holds,omitempty"`
 	// Waiting are the deletions that wait for the collector, or that it waits with,
 	// oldest first; WaitingCount is how many there are, of which the oldest are listed.
 	Waiting      []Waiting `json:"waiting,omitempty"`
@@ -122,6 +124,20 @@ type Monitor struct {
 	State string    `json:"state"`
 	Error string    `json:"error,omitempty"`
 	Since time.Time `json:"since,omitzero"` // when it began to fail
+}
+
+// Hold is something that may hold dependents which nobody can find: orphaning deletions
+// wait for it.
+type Hold struct {
+	// Resource is what nobody can list; empty if not even that is known. APIService is the
+	// one that serves it; empty if none is known.
+	Resource   string `json:"resource,omitempty"`
+	APIService string `json:"apiService,omitempty"`
+	// Objects counts those that were seen while it was served.
+	Objects int    `json:"objects,omitempty"`
+	Why     string `json:"why"`
+	// Remedy says what ends it.
+	Remedy string `json:"remedy"`
 }
 
 // Waiting is an object that has been deleted and stays for the sake of its

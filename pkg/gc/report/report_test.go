@@ -71,6 +71,10 @@ func status(g *graph.Graph) Status {
 		Pause:    &pause.State{Paused: true, Since: now.Add(-time.Minute), By: "me@here", Reason: "a test"},
 		Queues:   []Queue{{Name: "delete", Length: 3, OldestSeconds: 61}, {Name: "orphan"}},
 		Monitors: []Monitor{{Resource: "configmaps", State: "synced"}, {Resource: "widgets.example.com", State: "failing", Error: "no webhook", Since: now.Add(-time.Minute)}},
+		Holds: []Hold{
+			{Resource: "gadgets.example.com", Objects: 3, Why: "it is not served though objects of it may exist", Remedy: "serve a version of the CRD or delete it"},
+			{APIService: "v1.dead.example.com", Why: "discovery has never shown what dead.example.com/v1 serves", Remedy: "make the APIService available or delete it"},
+		},
 	}
 	s.Waiting, s.WaitingCount = WaitingIn(g, decide.Options{Timeout: decide.Timeout{Base: 15 * time.Minute}}, now)
 	return s

@@ -41,6 +41,13 @@ func (s Status) Print(out io.Writer) error {
 			fmt.Fprintf(w, "cannot list\t%s for %s: %s\n", m.Resource, ago(m.Since, s.Now), m.Error)
 		}
 	}
+	for _, h := range s.Holds {
+		what := h.Resource
+		if what == "" {
+			what = "APIService " + h.APIService
+		}
+		fmt.Fprintf(w, "holds orphaning\t%s: %s; to end this, %s, or set --gc-orphan-timeout\n", what, h.Why, h.Remedy)
+	}
 	if err := w.Flush(); err != nil || len(s.Waiting) == 0 {
 		return err
 	}
