@@ -60,6 +60,43 @@ func (s *Server) SetServed(resource string, served bool) {
 	s.touch(s.byName(definitions), r.Name+"."+r.Group)
 }
 
+// StartOver makes a resource's objects what they were at a revision, and numbers them
+// from 1: the server behind an APIService has a store of its own, which was restored.
+// Watches go on and show nothing of it.
+func (s *Server) StartOver(resource string, revision int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	gr := s.byName(resource).GroupResource()
+	s.history = slices.Clone(s.history)
+	for k := range s.objects {
+		if k.resource == gr {
+			delete(s.objects, k)
+		}
+	}
+	for _, e := range s.history {
+		if k := (objectKey{gr, e.meta.Namespace, e.meta.Name}); e.resource.GroupResource() != gr || e.revision > revision {
+			continue
+		} else if s.objects[k] = e.meta; e.kind == deleted {
+			delete(s.objects, k)
+		}
+	}
+	s.history = slices.DeleteFunc(s.history, func(e event) bool { return e.resource.GroupResource() == gr })
+	s.own[gr] = 0
+	for k, m := range s.objects {
+		if k.resource == gr {
+			s.put(s.byName(resource), m.DeepCopy(), added)
+		}
+	}
+}
+
+// revisionOf returns the current revision of the store that a resource is in. s.mu is held.
+func (s *Server) revisionOf(r *Resource) int64 {
+	if own, has := s.own[r.GroupResource()]; has {
+		return own
+	}
+	return s.revision
+}
+
 // servedNow returns the resources that are served, at those versions. s.mu is held.
 func (s *Server) servedNow() (all []*Resource) {
 	for _, r := range s.resources {

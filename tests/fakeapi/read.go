@@ -15,7 +15,7 @@ import (
 func (s *Server) list(w http.ResponseWriter, r *Resource, c *Call) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	items, revision := s.of(r, c.Namespace), s.revision
+	items, revision := s.of(r, c.Namespace), s.revisionOf(r)
 	if v, err := strconv.ParseInt(c.Query.Get("resourceVersion"), 10, 64); err == nil && v > revision {
 		tooLarge := apierrors.NewTimeoutError("Too large resource version", 1)
 		tooLarge.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: metav1.CauseTypeResourceVersionTooLarge}}

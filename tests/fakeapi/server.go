@@ -68,6 +68,7 @@ type Server struct {
 	statuses  map[objectKey]map[string]any     // of those objects that have one; likewise
 	named     map[string]int                   // how many objects of a name there have been
 	revision  int64
+	own       map[schema.GroupResource]int64 // revisions of resources that have a store of their own
 	history   []event
 	compacted int64 // watches from before this revision are refused
 	lose      func(*Resource, *metav1.ObjectMeta) bool
@@ -91,6 +92,7 @@ func New() *Server {
 		objects:   map[objectKey]*metav1.ObjectMeta{},
 		statuses:  map[objectKey]map[string]any{},
 		named:     map[string]int{},
+		own:       map[schema.GroupResource]int64{},
 		watches:   map[*watching]bool{},
 		pages:     map[string][]*metav1.ObjectMeta{},
 		pageSize:  500,

@@ -34,8 +34,13 @@ type event struct {
 
 // put commits an object. s.mu is held.
 func (s *Server) put(r *Resource, m *metav1.ObjectMeta, kind watch.EventType) {
-	s.revision++
-	m.ResourceVersion = strconv.FormatInt(s.revision, 10)
+	revision := s.revisionOf(r) + 1
+	if _, own := s.own[r.GroupResource()]; own {
+		s.own[r.GroupResource()] = revision
+	} else {
+		s.revision = revision
+	}
+	m.ResourceVersion = strconv.FormatInt(revision, 10)
 	k := objectKey{r.GroupResource(), m.Namespace, m.Name}
 	if kind == deleted {
 		delete(s.objects, k)
@@ -44,7 +49,7 @@ func (s *Server) put(r *Resource, m *metav1.ObjectMeta, kind watch.EventType) {
 		s.objects[k] = m
 	}
 	lost := s.lose != nil && s.lose(r, m)
-	s.history = append(s.history, event{s.revision, kind, r, m, lost})
+	s.history = append(s.history, event{revision, kind, r, m, lost})
 	s.happened()
 }
 

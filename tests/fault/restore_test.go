@@ -83,3 +83,77 @@ func TestStoreThatWentBackEndsADiscoveryThatHangs(t *testing.T) {
 	w.wantNoticed()
 	w.wantNewBeginning()
 }
+
+// restoreWidgets has the collector see the end of an owner among aggregated objects, and
+// then restores the store of the server that answers for them. The fault lasts.
+func (w *world) restoreWidgets(fault fakeapi.Fault) {
+	w.t.Helper()
+	served := widgets
+	served.Aggregated = true
+	w.Define(served)
+	w.must(w.Create("widgets", metav1.ObjectMeta{Namespace: "ns", Name: "owner"}))
+	w.must(w.Create("pods", metav1.ObjectMeta{Namespace: "ns", Name: "child", OwnerReferences: []metav1.OwnerReference{
+		{APIVersion: "example.com/v1", Kind: "Widget", Name: "owner", UID: "owner-1"},
+	}}))
+	w.custom("orphaned")
+	w.SetFault(fault)
+	w.Start(nil)
+	w.Rest()
+	w.delete("orphaned", metav1.DeletePropagationOrphan)
+	w.wantOrphaned("orphaned")
+	w.Rest()
+	backup := w.Revision()
+	w.Pause(true)
+	w.must(w.Delete("widgets", "ns", "owner", metav1.DeleteOptions{}))
+	w.Rest()
+	k := graph.Key{Resource: (&fakeapi.Resource{Name: "pods"}).GroupResource(), UID: "child-1"}
+	if v, ok := w.Collector().Graph().View(k); !ok || v.Owners[0].Fact.State != graph.Gone {
+		w.t.Fatalf("nothing is proved of the child's owner: %+v", v)
+	}
+	w.SetFault(func(c fakeapi.Call) http.HandlerFunc {
+		if c.Resource == "widgets" && c.Verb == "watch" {
+			return fakeapi.Fail(http.StatusGone, metav1.StatusReasonExpired)
+		}
+		return fault(c)
+	})
+	w.StartOver("widgets", backup)
+	w.DropWatches("widgets")
+}
+
+// An aggregated server's store was restored: what was proved about its objects holds no
+// more. All else is as it was: a collector that began again would not know whose
+// dependents were orphaned.
+func TestAggregatedServerThatStartsOver(t *testing.T) {
+	w := newWorld(t)
+	w.restoreWidgets(func(fakeapi.Call) http.HandlerFunc { return nil })
+	w.Until("nothing is proved of the child's owner", func() bool {
+		v, ok := w.Collector().Graph().View(graph.Key{Resource: (&fakeapi.Resource{Name: "pods"}).GroupResource(), UID: "child-1"})
+		return ok && v.Owners[0].Fact.State == graph.Unproved && v.Owners[0].Observed != nil
+	})
+	w.SetFault(nil)
+	w.Pause(false)
+	late := metav1.OwnerReference{APIVersion: "v1", Kind: "ConfigMap", Name: "orphaned", UID: "orphaned-1"}
+	w.must(w.Create("secrets", metav1.ObjectMeta{Namespace: "ns", Name: "late", OwnerReferences: []metav1.OwnerReference{late}}))
+	w.Until("the latecomer is freed", func() bool { return w.count("orphaned") == 0 })
+	w.delete("doomed", metav1.DeletePropagationBackground)
+	w.wantEnd()
+	for _, name := range []string{"owner", "child", "late"} {
+		if !slices.ContainsFunc(w.Objects(), func(o fakeapi.Object) bool { return o.Name == name }) {
+			t.Errorf("%s is gone", name)
+		}
+	}
+}
+
+// Where nobody can tell whether another server answers for the resource, it may have been
+// the API server's store that was restored.
+func TestServerThatStartsOverAndMayBeTheAPIServer(t *testing.T) {
+	w := newWorld(t)
+	w.Blind("apiservices", true)
+	w.restoreWidgets(func(c fakeapi.Call) http.HandlerFunc {
+		if c.Resource == "apiservices" {
+			return fakeapi.Fail(http.StatusForbidden, metav1.StatusReasonForbidden)
+		}
+		return nil
+	})
+	w.wantNoticed()
+}

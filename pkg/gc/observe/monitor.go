@@ -38,6 +38,8 @@ type monitor struct {
 
 	// server is who answers for the version, as far as that has ever been known.
 	server atomic.Int32
+	// anew is true once that server's resourceVersion has started over.
+	anew atomic.Bool
 	// versions is what discovery last said; succeeded is true if another kind has the
 	// resource's name. Observer.mu protects them.
 	versions  []string
@@ -69,7 +71,7 @@ func (o *Observer) startMonitor(ctx context.Context, r *graph.Resource, old *mon
 	informer, err := o.informers.informer(m.gvr, old != nil || o.graph.Count(gr) > 0, calls{
 		listed: func(resourceVersion string) {
 			if m.revision.wentBack(resourceVersion) {
-				o.giveUp(ErrStoreWentBack)
+				o.wentBack(m)
 			}
 			m.revision.note(resourceVersion)
 		},
@@ -89,7 +91,11 @@ func (o *Observer) startMonitor(ctx context.Context, r *graph.Resource, old *mon
 		defer close(m.done)
 		if old != nil {
 			old.stop()
-			m.revision.raise(old.revision.highest.Load())
+			if old.anew.Load() {
+				o.enqueue(o.graph.ForgetFacts(m.kind)) // what was on its way to the graph too
+			} else {
+				m.revision.raise(old.revision.highest.Load())
+			}
 		}
 		if own.Err() == nil {
 			m.run(ctx, own)
@@ -170,6 +176,23 @@ func (m *monitor) tell(n *notification) {
 		g.Listed(gr, now)
 		m.listed.Store(true)
 	}
+}
+
+// wentBack is called when a list from a quorum is older than what the monitor has seen.
+// An aggregated server has a store of its own: what was proved about other resources
+// still holds. Where it is not known who answers, the list tells of the API server's store.
+func (o *Observer) wentBack(m *monitor) {
+	if server(m.server.Load()) != aggregated {
+		o.giveUp(ErrStoreWentBack)
+		return
+	}
+	gr := m.gvr.GroupResource()
+	o.log.WithField("resource", gr.String()).
+		Warn("an aggregated server's resourceVersion started over; dropping what was proved about the resource and listing it again")
+	m.anew.Store(true)
+	m.revision.highest.Store(0)
+	o.enqueue(o.graph.ForgetFacts(m.kind))
+	o.Relist(gr)
 }
 
 // callFailed notes that a list or watch was refused. Where the answer is that there is
