@@ -26,6 +26,8 @@ type factory struct {
 type calls struct {
 	// listed is told of every list that is read from a quorum.
 	listed func(resourceVersion string)
+	// page is told of every page of a list; first and last say which.
+	page func(first, last bool)
 	// watched is told that a watch has begun; the list that comes before it is whole
 	// then.
 	watched func()
@@ -47,10 +49,13 @@ func (f *factory) informer(gvr schema.GroupVersionResource, fresh bool, told cal
 			l, err := objects.List(ctx, o)
 			if err != nil {
 				told.failed(ctx, err)
-			} else if o.ResourceVersion == "" && o.Continue == "" {
+				return l, err
+			}
+			if o.ResourceVersion == "" && o.Continue == "" {
 				told.listed(l.ResourceVersion)
 			}
-			return l, err
+			told.page(o.Continue == "", l.Continue == "")
+			return l, nil
 		},
 		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
 			w, err := objects.Watch(ctx, o)

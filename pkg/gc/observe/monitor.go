@@ -32,6 +32,7 @@ type monitor struct {
 	// listed is true once the whole first list is in the graph.
 	listed   atomic.Bool
 	revision revision
+	paging   paging
 	health   *health
 	cancel   context.CancelFunc
 	done     chan struct{} // closed when the monitor's goroutines have ended
@@ -64,7 +65,9 @@ func (o *Observer) startMonitor(ctx context.Context, r *graph.Resource, old *mon
 	} else {
 		m.health = &health{
 			log:      o.log.WithField("resource", gr.String()),
+			now:      o.now,
 			began:    o.syncError,
+			waiting:  o.now(),
 			readable: func(is bool) { o.graph.SetReadable(gr, is, time.Now()) },
 		}
 	}
@@ -74,6 +77,11 @@ func (o *Observer) startMonitor(ctx context.Context, r *graph.Resource, old *mon
 				o.wentBack(m)
 			}
 			m.revision.note(resourceVersion)
+		},
+		page: func(first, last bool) {
+			if m.paging.page(first, last) {
+				m.health.progressed()
+			}
 		},
 		watched: m.health.works,
 		failed:  func(ctx context.Context, err error) { o.callFailed(ctx, m, err) },

@@ -77,6 +77,7 @@ type Observer struct {
 	read       func(ctx context.Context, gvr schema.GroupVersionResource, namespace, name string, uid types.UID) (resourceVersion string, exists bool, err error)
 	changed    chan struct{} // holds one wish to ask discovery again
 	giveUp     func(error)   // set by Run
+	now        func() time.Time
 
 	versions    versions
 	definitions definitions
@@ -115,6 +116,7 @@ func New(o Options) (*Observer, error) {
 		ended:      o.Ended,
 		read:       o.Read,
 		changed:    make(chan struct{}, 1),
+		now:        time.Now,
 		monitors:   make(map[schema.GroupResource]*monitor),
 		draining:   make(map[schema.GroupResource]*monitor),
 		suspended:  make(map[schema.GroupResource]suspension),
@@ -150,6 +152,7 @@ func (o *Observer) Run(ctx context.Context, giveUp context.CancelCauseFunc) erro
 		case <-o.changed:
 			delays = afterChange
 		case <-timer.C:
+			o.checkHealth()
 			o.resync(ctx, d)
 			if len(delays) > 0 {
 				delays = delays[1:]
@@ -160,6 +163,15 @@ func (o *Observer) Run(ctx context.Context, giveUp context.CancelCauseFunc) erro
 		} else {
 			timer.Reset(pollEvery)
 		}
+	}
+}
+
+// checkHealth looks for resources of which nothing comes.
+func (o *Observer) checkHealth() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, m := range o.monitors {
+		m.health.check()
 	}
 }
 

@@ -78,8 +78,24 @@ func newWorld(t *testing.T) *world {
 		},
 	})
 	w.must(err)
+	o.now = w.time
 	w.Observer = o
 	return w
+}
+
+// time is the Observer's clock.
+func (w *world) time() time.Time {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return time.Now().Add(w.clock)
+}
+
+// pass lets time pass on the Observer's clock, and has it look what has come meanwhile.
+func (w *world) pass(d time.Duration) {
+	w.mu.Lock()
+	w.clock += d
+	w.mu.Unlock()
+	w.checkHealth()
 }
 
 // run starts the Observer. It ends with the test, and leaves no goroutine behind.
