@@ -132,6 +132,9 @@ func New(o Options) (*Collector, error) {
 	c.observer, err = observe.New(observe.Options{
 		Config: o.Config, Graph: c.graph, Enqueue: deletes.enqueue, Ignore: o.Ignore,
 		SweepEvery: o.Resync, SyncError: countSyncError, Began: c.tally.begin, Ended: c.tally.end, Log: o.Log,
+		List: func(ctx context.Context, gvr schema.GroupVersionResource, each func(*graph.Record)) error {
+			return actor.List(ctx, gvr, "", each)
+		},
 		Read: func(ctx context.Context, gvr schema.GroupVersionResource, namespace, name string, uid types.UID) (string, bool, error) {
 			live, is, err := actor.Read(ctx, gvr, namespace, name, uid)
 			if err != nil || is == act.Absent {

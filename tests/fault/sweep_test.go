@@ -1,6 +1,7 @@
 package fault
 
 import (
+	"net/http"
 	"testing"
 	"time"
 
@@ -33,4 +34,30 @@ func TestSweepRepairsLostEvents(t *testing.T) {
 	if n := w.count("changed"); n != 2*(children-1) {
 		t.Errorf("%d children of an owner that exists are left", n)
 	}
+}
+
+// A proxy's 404 does not say that an object has gone. A sweep that meets one is not
+// complete, and what it suspects is read again by the next.
+func TestSweepDoesNotBelieveAProxy(t *testing.T) {
+	w := newWorld(t)
+	w.Start(func(o *gc.Options) { o.Resync = 50 * time.Millisecond })
+	w.Rest()
+	calls := len(w.Calls(0))
+	w.SetFault(func(c fakeapi.Call) http.HandlerFunc {
+		if single(c, "get") && c.Name == "living-pods-0" {
+			return fakeapi.NotServed
+		}
+		return nil
+	})
+	w.LoseEvents(func(*fakeapi.Resource, *metav1.ObjectMeta) bool { return true })
+	w.must(w.Update("pods", "ns", "living-pods-0", func(m *metav1.ObjectMeta) { m.Labels = map[string]string{"a": "b"} }))
+	w.LoseEvents(nil)
+	// A difference has to last for five seconds.
+	w.UntilCalls(calls, "get pods ns/living-pods-0 Not Found", 2)
+	if since, _ := series(t, "reap_gc_seconds_since_sweep"); since < 8 {
+		t.Errorf("the last complete sweep was %v s ago", since)
+	}
+	w.SetFault(nil)
+	w.delete("doomed", metav1.DeletePropagationBackground)
+	w.wantEnd()
 }

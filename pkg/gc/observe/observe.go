@@ -56,11 +56,19 @@ type Options struct {
 	// Began and Ended are called when a resource gets a monitor and when it has none
 	// any more; not when one takes another's place. They must not block.
 	Began, Ended func(schema.GroupResource)
-	// Read reads an object live. exists is false only if the resource itself says that it
-	// has no object of that name, or that one has another UID.
-	Read func(ctx context.Context, gvr schema.GroupVersionResource, namespace, name string, uid types.UID) (resourceVersion string, exists bool, err error)
+	// List and Read are how the Observer reads objects live, besides its monitors.
+	List ListFunc
+	Read ReadFunc
 	Log  *logrus.Entry
 }
+
+// ListFunc reads all objects of a resource live and hands each to a function, which may
+// block, before it asks for the next page.
+type ListFunc func(ctx context.Context, gvr schema.GroupVersionResource, each func(*graph.Record)) error
+
+// ReadFunc reads an object live. exists is false only if the resource itself says that it
+// has no object of that name, or that the object has another UID.
+type ReadFunc func(ctx context.Context, gvr schema.GroupVersionResource, namespace, name string, uid types.UID) (resourceVersion string, exists bool, err error)
 
 // Observer keeps the graph in step with the API server.
 type Observer struct {
@@ -74,7 +82,8 @@ type Observer struct {
 	syncError  func()
 	began      func(schema.GroupResource)
 	ended      func(schema.GroupResource)
-	read       func(ctx context.Context, gvr schema.GroupVersionResource, namespace, name string, uid types.UID) (resourceVersion string, exists bool, err error)
+	list       ListFunc
+	read       ReadFunc
 	changed    chan struct{} // holds one wish to ask discovery again
 	giveUp     func(error)   // set by Run
 	now        func() time.Time
@@ -114,6 +123,7 @@ func New(o Options) (*Observer, error) {
 		syncError:  o.SyncError,
 		began:      o.Began,
 		ended:      o.Ended,
+		list:       o.List,
 		read:       o.Read,
 		changed:    make(chan struct{}, 1),
 		now:        time.Now,

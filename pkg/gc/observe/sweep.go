@@ -4,15 +4,15 @@ import (
 	"context"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/reap-dev/reap/pkg/gc/graph"
 )
 
 const (
-	// sweepPage is how many objects a sweep reads at once, and sweepPause how long it
-	// rests after each page: nobody should notice it.
+	// sweepPause is how long a sweep rests after each sweepPage objects: nobody should
+	// notice it.
 	sweepPage  = 500
 	sweepPause = 100 * time.Millisecond
 	// sweepGrace is how long events may take; a difference that lasts is suspect.
@@ -110,7 +110,7 @@ type listed struct {
 // compare lists one resource and returns in what the graph differs from it.
 func (o *Observer) compare(ctx context.Context, gvr schema.GroupVersionResource) (*suspect, error) {
 	s := &suspect{gvr: gvr, before: o.graph.Versions(gvr.GroupResource()), objects: map[types.UID]listed{}}
-	live, err := o.list(ctx, gvr)
+	live, err := o.slowly(ctx, gvr)
 	if err != nil {
 		return nil, err
 	}
@@ -142,40 +142,32 @@ func (o *Observer) lasts(ctx context.Context, s *suspect) (bool, error) {
 			// objects that it does not show are read live one by one.
 			return true, nil
 		}
-		m, err := o.informers.client.Resource(s.gvr).Namespace(l.namespace).Get(ctx, l.name, metav1.GetOptions{})
+		live, exists, err := o.read(ctx, s.gvr, l.namespace, l.name, uid)
 		switch {
-		case apierrors.IsNotFound(err):
-			continue // gone since, as its event will say
 		case err != nil:
 			return false, err
-		case m.UID == uid && m.ResourceVersion != version:
+		case exists && live != version:
 			return true, nil
 		}
+		// One that has gone since will be told of by its event.
 	}
 	return false, nil
 }
 
-// list reads a resource's metadata page by page, slowly.
-func (o *Observer) list(ctx context.Context, gvr schema.GroupVersionResource) (map[types.UID]listed, error) {
+// slowly lists a resource and rests after each page.
+func (o *Observer) slowly(ctx context.Context, gvr schema.GroupVersionResource) (map[types.UID]listed, error) {
 	all := map[types.UID]listed{}
-	options := metav1.ListOptions{Limit: sweepPage}
-	for {
-		page, err := o.informers.client.Resource(gvr).List(ctx, options)
-		if err != nil {
-			return nil, err
+	read := 0
+	err := o.list(ctx, gvr, func(rec *graph.Record) {
+		if read++; read%sweepPage == 0 {
+			pause(ctx, sweepPause) // the next page is asked for afterwards
 		}
-		for i := range page.Items {
-			m := &page.Items[i]
-			all[m.UID] = listed{namespace: m.Namespace, name: m.Name, version: m.ResourceVersion}
-		}
-		if page.Continue == "" {
-			return all, nil
-		}
-		options.Continue = page.Continue
-		if !pause(ctx, sweepPause) {
-			return nil, ctx.Err()
-		}
+		all[rec.UID] = listed{namespace: rec.Namespace, name: rec.Name, version: rec.ResourceVersion}
+	})
+	if err != nil {
+		return nil, err
 	}
+	return all, nil
 }
 
 // pause waits; it returns false if ctx ended first.
