@@ -36,8 +36,8 @@ type health struct {
 	// last is what ended the last list or watch in the ordinary course; nil if nothing did
 	// since the resource was last watched.
 	last error
-	// missed is true if the last try failed and that was ignored.
-	missed bool
+	// tolerated is true if the last try failed and that was ignored.
+	tolerated bool
 	// retired is true once the resource is not served any more: what fails then is
 	// only the rest of it.
 	retired bool
@@ -68,8 +68,8 @@ func (h *health) failed(ctx context.Context, err error, tolerateFirst bool) (ign
 	if h.retired {
 		return false
 	}
-	if h.err == nil && tolerateFirst && !h.missed {
-		h.missed = true
+	if h.err == nil && tolerateFirst && !h.tolerated {
+		h.tolerated = true
 		return true
 	}
 	h.fail(err)
@@ -114,8 +114,8 @@ func (h *health) progressed() {
 	}
 }
 
-// tell repeats what readable was last told: the resource has just been announced.
-func (h *health) tell() {
+// announced repeats what readable was last told: the resource has just been announced.
+func (h *health) announced() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.readable(h.err == nil)
@@ -125,7 +125,7 @@ func (h *health) tell() {
 func (h *health) works() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.missed, h.waiting, h.last = false, time.Time{}, nil
+	h.tolerated, h.waiting, h.last = false, time.Time{}, nil
 	if h.err != nil {
 		h.recover()
 	}

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-
-	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
 // Hold is a reason for which an orphaning deletion waits: there may be dependents that
@@ -32,14 +30,6 @@ func (h Hold) String() string {
 		what = "APIService " + h.APIService
 	}
 	return fmt.Sprintf("%s: %s; to end this, %s, or set --gc-orphan-timeout", what, h.Why, h.Remedy)
-}
-
-// suspension is what is remembered of a resource that is not served though its objects
-// may exist.
-type suspension struct {
-	kind     schema.GroupKind
-	versions []string
-	server   server
 }
 
 // ownNothing are API groups whose objects are computed when they are asked for: none has

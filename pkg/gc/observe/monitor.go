@@ -120,7 +120,7 @@ func (m *monitor) run(ctx, own context.Context) {
 		m.known = map[types.UID]struct{}{}
 	}
 	m.o.graph.AddResource(gr, m.kind, time.Now())
-	m.health.tell()
+	m.health.announced()
 	var handing sync.WaitGroup
 	defer handing.Wait()
 	ended := make(chan struct{})

@@ -25,7 +25,7 @@ func (o *Observer) sweeps(ctx context.Context) {
 	if o.sweepEvery <= 0 {
 		return
 	}
-	for pause(ctx, o.sweepEvery) {
+	for restFor(ctx, o.sweepEvery) {
 		o.sweep(ctx)
 	}
 }
@@ -48,7 +48,7 @@ func (o *Observer) sweep(ctx context.Context) {
 			suspects = append(suspects, s)
 		}
 	}
-	if len(suspects) > 0 && !pause(ctx, sweepGrace) {
+	if len(suspects) > 0 && !restFor(ctx, sweepGrace) {
 		return
 	}
 	for _, s := range suspects {
@@ -110,7 +110,7 @@ type listed struct {
 // compare lists one resource and returns in what the graph differs from it.
 func (o *Observer) compare(ctx context.Context, gvr schema.GroupVersionResource) (*suspect, error) {
 	s := &suspect{gvr: gvr, before: o.graph.Versions(gvr.GroupResource()), objects: map[types.UID]listed{}}
-	live, err := o.slowly(ctx, gvr)
+	live, err := o.listSlowly(ctx, gvr)
 	if err != nil {
 		return nil, err
 	}
@@ -154,13 +154,13 @@ func (o *Observer) lasts(ctx context.Context, s *suspect) (bool, error) {
 	return false, nil
 }
 
-// slowly lists a resource and rests after each page.
-func (o *Observer) slowly(ctx context.Context, gvr schema.GroupVersionResource) (map[types.UID]listed, error) {
+// listSlowly lists a resource and rests after each page.
+func (o *Observer) listSlowly(ctx context.Context, gvr schema.GroupVersionResource) (map[types.UID]listed, error) {
 	all := map[types.UID]listed{}
 	read := 0
 	err := o.list(ctx, gvr, func(rec *graph.Record) {
 		if read++; read%sweepPage == 0 {
-			pause(ctx, sweepPause) // the next page is asked for afterwards
+			restFor(ctx, sweepPause) // the next page is asked for afterwards
 		}
 		all[rec.UID] = listed{namespace: rec.Namespace, name: rec.Name, version: rec.ResourceVersion}
 	})
@@ -170,8 +170,8 @@ func (o *Observer) slowly(ctx context.Context, gvr schema.GroupVersionResource) 
 	return all, nil
 }
 
-// pause waits; it returns false if ctx ended first.
-func pause(ctx context.Context, d time.Duration) bool {
+// restFor waits; it returns false if ctx ended first.
+func restFor(ctx context.Context, d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
