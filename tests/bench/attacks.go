@@ -48,10 +48,10 @@ var attacks = []attack{
 
 // attacker is who carries out an attack.
 type attacker struct {
-	bench      *bench
-	server     *server
-	ns         string
-	bystanders []*bystander // those who are there during the attack and after it
+	bench  *bench
+	server *server
+	ns     string
+	named  []*bystander // those who are there during the attack and after it
 
 	made    []string     // its objects
 	patched []string     // those that it patches in a loop while the attack goes on
@@ -160,7 +160,7 @@ func crowd(ctx context.Context, a *attacker) error {
 
 func foreign(ctx context.Context, a *attacker) error {
 	var owners []metav1.OwnerReference
-	for _, by := range a.bystanders {
+	for _, by := range a.named {
 		owners = append(owners, blocking(unknown(by.root)))
 	}
 	_, err := a.make(ctx, "foreign", 25*a.bench.objects, func(_ int, o *unstructured.Unstructured) { o.SetOwnerReferences(owners) })

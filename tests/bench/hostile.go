@@ -29,32 +29,34 @@ const (
 )
 
 // hostile measures what an attack costs others, beside upstream's collector and beside reap.
-func (b *bench) hostile(ctx context.Context, a attack) error {
-	name := "hostile/" + a.name
-	theirs, err := b.ordeal(ctx, a, upstream)
-	if err != nil {
-		return fmt.Errorf("%s: %w", upstream, err)
+func (b *bench) hostile(ctx context.Context, at attack) error {
+	name := "hostile/" + at.name
+	theirs, failed := b.ordeal(ctx, at, upstream)
+	if theirs.measured {
+		b.reportOrdeal(name, upstream, theirs, nil)
 	}
-	b.reportOrdeal(name, upstream, theirs, nil)
-	ours, err := b.ordeal(ctx, a, own)
-	if err != nil {
-		return fmt.Errorf("%s: %w", own, err)
+	if ctx.Err() != nil {
+		return failed
 	}
-	b.reportOrdeal(name, own, ours, &theirs)
-	return nil
+	ours, err := b.ordeal(ctx, at, own)
+	if ours.measured {
+		b.reportOrdeal(name, own, ours, &theirs)
+	}
+	return errors.Join(failed, err)
 }
 
 // ordeal is what was measured of one attack beside one collector.
 type ordeal struct {
 	peace, during, after outcome
-	beside               *outcome // of ten objects in the attacker's namespace
-	patches              float64  // of the attacker's objects, each second
-	left                 int      // of the attacker's objects, at the end
-	gone                 time.Duration
-	// RssAnon of the process that collects, before the attack, at most, and at the end; and what its server has more
-	// at the end, if that is another process.
+	ten                  outcome       // of ten objects in the attacker's namespace, if there are any
+	rate                 float64       // of the attacker's patches, each second
+	left                 int           // of the attacker's objects, at the end
+	gone                 time.Duration // when the last of them went, from their deletion
+	// RssAnon of the process that collects, before the attack, at most, and at the end; and by how many MiB the
+	// server's has grown at the end.
 	before, peak, end uint64
-	server            float64
+	grown             float64
+	measured          bool // that there are all of these figures
 }
 
 // ordeal runs an attack on a new server, with reap's collector in it or upstream's beside it.
@@ -77,133 +79,180 @@ func (b *bench) ordeal(ctx context.Context, at attack, who string) (o ordeal, er
 			defer func() { _ = c.stop() }() // a failure shows in what it did
 			pid = c.cmd.Process.Pid
 		}
-		o, err = b.suffer(ctx, at, s, pid)
-		return err
+		t := &trial{bench: b, server: s, pid: pid, attack: at, attacker: &attacker{bench: b, server: s}, ordeal: &o}
+		return t.run(ctx)
 	})
+	if err != nil {
+		err = fmt.Errorf("%s: %w", who, err)
+	}
 	return o, err
 }
 
-// suffer is an ordeal of a server whose collector is the process pid.
-func (b *bench) suffer(ctx context.Context, at attack, s *server, pid int) (o ordeal, err error) {
-	var all []*bystander
-	for range 2*b.repeat + 2 {
-		ns, err := b.namespace(ctx, s)
-		if err != nil {
-			return o, err
-		}
-		by, err := s.bystander(ctx, ns, bystanderObjects)
-		if err != nil {
-			return o, err
-		}
-		all = append(all, by)
+// trial is an ordeal under way.
+type trial struct {
+	bench    *bench
+	server   *server
+	pid      int // of the process that collects
+	attack   attack
+	attacker *attacker
+	ordeal   *ordeal
+
+	peaceful, present []*bystander // in peace, and during the attack
+	last              *bystander   // after the attack
+}
+
+// run goes through all of it.
+func (t *trial) run(ctx context.Context) error {
+	if err := t.prepare(ctx); err != nil {
+		return err
 	}
-	// The first one warms up; the last one comes after the attack.
-	first, peaceful, present, last := all[0], all[1:b.repeat+1], all[b.repeat+1:2*b.repeat+1], all[2*b.repeat+1]
-	a := &attacker{bench: b, server: s, bystanders: all[b.repeat+1:]}
-	if a.ns, err = b.namespace(ctx, s); err != nil {
-		return o, err
-	}
-	if err := s.barrier(ctx, configMaps, a.ns); err != nil {
-		return o, err
-	}
-	if _, err := first.cascade(ctx, s, at.policy); err != nil {
-		return o, err
-	}
-	outcomes, err := cascadeOneByOne(ctx, s, at.policy, peaceful)
+	serverBefore, err := t.calm(ctx)
 	if err != nil {
-		return o, err
-	}
-	o.peace = outcomes[len(outcomes)/2]
-	var collects, serves resident
-	resting, restCtx := errgroup.WithContext(ctx)
-	resting.Go(func() (err error) {
-		collects, err = atRest(restCtx, pid)
 		return err
-	})
-	resting.Go(func() (err error) {
-		serves, err = s.rest(restCtx)
-		return err
-	})
-	if err := resting.Wait(); err != nil {
-		return o, err
 	}
-	o.before = collects.anon
-	peak := follow(pid)
+	peak := follow(t.pid)
 	defer peak.stop()
-
-	say("  the attack begins")
-	if err := at.begin(ctx, a); err != nil {
-		return o, err
+	began, err := t.strike(ctx)
+	if err != nil {
+		return err
 	}
-	began := time.Now()
-	attackCtx, stopPatches := context.WithCancel(ctx)
-	defer stopPatches()
-	var patching sync.WaitGroup
-	patching.Go(func() { a.patch(attackCtx) })
-	if err := sleep(ctx, at.settle()); err != nil {
-		return o, err
-	}
-	var besides sync.WaitGroup
-	var failed error
-	if a.beside != nil {
-		besides.Go(func() {
-			var ten outcome
-			ten, failed = a.beside.cascade(ctx, s, metav1.DeletePropagationBackground)
-			o.beside = &ten
-		})
-	}
-	outcomes, err = cascadeOneByOne(ctx, s, at.policy, present)
-	besides.Wait()
-	if err := errors.Join(err, failed); err != nil {
-		return o, err
-	}
-	o.during = outcomes[len(outcomes)-1] // the worst: an attack that is done once may end before the others
-	stopPatches()
-	patching.Wait()
-	if o.patches = float64(a.patches.Load()) / time.Since(began).Seconds(); len(a.patched) > 0 && o.patches == 0 {
-		return o, errors.New("the attacker could not patch anything")
-	}
-
 	if err := sleep(ctx, recoverWithin); err != nil {
-		return o, err
+		return err
 	}
-	if o.after, err = last.cascade(ctx, s, at.policy); err != nil {
-		return o, err
+	if t.ordeal.after, err = t.last.cascade(ctx, t.server, t.attack.policy); err != nil {
+		return err
 	}
-	if !at.once {
-		if err := a.delete(ctx, metav1.DeletePropagationBackground, a.made...); err != nil {
-			return o, err
+	if !t.attack.once {
+		if err := t.attacker.delete(ctx, metav1.DeletePropagationBackground, t.attacker.made...); err != nil {
+			return err
 		}
 		began = time.Now()
 	}
-	for o.gone == 0 && time.Since(began) < cleanWithin {
-		if o.left, err = a.left(ctx); err != nil {
-			return o, err
-		}
-		if o.left == 0 {
-			o.gone = time.Since(began)
-		} else if err := sleep(ctx, time.Second); err != nil {
-			return o, err
-		}
+	if err := t.awaitClean(ctx, began); err != nil {
+		return err
 	}
-	if err := sleep(ctx, time.Until(began.Add(cleanWithin))); err != nil {
-		return o, err
-	}
-	o.peak = peak.stop()
-	now, err := memoryOf(pid)
+	t.ordeal.peak = peak.stop()
+	now, err := memoryOf(t.pid)
 	if err != nil {
-		return o, err
+		return err
 	}
-	o.end = now.anon
-	if pid != s.cmd.Process.Pid {
-		now, err := memoryOf(s.cmd.Process.Pid)
+	t.ordeal.end = now.anon
+	if now, err = memoryOf(t.server.cmd.Process.Pid); err != nil {
+		return err
+	}
+	t.ordeal.grown = grown(serverBefore.anon, now.anon) / megabyte
+	t.ordeal.measured = true
+	return nil
+}
+
+// prepare makes the bystanders, and measures them in peace.
+func (t *trial) prepare(ctx context.Context) (err error) {
+	var all []*bystander
+	for range 2*t.bench.repeat + 2 {
+		ns, err := t.bench.namespace(ctx, t.server)
 		if err != nil {
-			return o, err
+			return err
 		}
-		o.server = grown(serves.anon, now.anon) / megabyte
+		by, err := t.server.bystander(ctx, ns, bystanderObjects)
+		if err != nil {
+			return err
+		}
+		all = append(all, by)
 	}
-	o.left, err = a.left(ctx)
-	return o, err
+	t.peaceful, t.present, t.last = all[1:t.bench.repeat+1], all[t.bench.repeat+1:2*t.bench.repeat+1], all[2*t.bench.repeat+1]
+	t.attacker.named = all[t.bench.repeat+1:]
+	if t.attacker.ns, err = t.bench.namespace(ctx, t.server); err != nil {
+		return err
+	}
+	if err := t.server.barrier(ctx, configMaps, t.attacker.ns); err != nil {
+		return err
+	}
+	// The first one warms up.
+	if _, err := all[0].cascade(ctx, t.server, t.attack.policy); err != nil {
+		return err
+	}
+	outcomes, err := t.oneByOne(ctx, t.peaceful)
+	if err != nil {
+		return err
+	}
+	t.ordeal.peace = outcomes[len(outcomes)/2]
+	return nil
+}
+
+// calm notes the memory of the process that collects, and returns that of the server.
+func (t *trial) calm(ctx context.Context) (serves resident, err error) {
+	var collects resident
+	resting, ctx := errgroup.WithContext(ctx)
+	resting.Go(func() (err error) {
+		collects, err = atRest(ctx, t.pid)
+		return err
+	})
+	resting.Go(func() (err error) {
+		serves, err = t.server.rest(ctx)
+		return err
+	})
+	err = resting.Wait()
+	t.ordeal.before = collects.anon
+	return serves, err
+}
+
+// strike carries out the attack, measures the bystanders meanwhile, and returns when it had begun.
+func (t *trial) strike(ctx context.Context) (began time.Time, err error) {
+	say("  the attack begins")
+	if err := t.attack.begin(ctx, t.attacker); err != nil {
+		return began, err
+	}
+	began = time.Now()
+	attackCtx, stop := context.WithCancel(ctx)
+	defer stop()
+	attacking, measuring := errgroup.Group{}, errgroup.Group{}
+	attacking.Go(func() error { t.attacker.patch(attackCtx); return nil })
+	if err := sleep(ctx, t.attack.settle()); err != nil {
+		return began, err
+	}
+	if t.attacker.beside != nil {
+		measuring.Go(func() (err error) {
+			t.ordeal.ten, err = t.attacker.beside.cascade(ctx, t.server, metav1.DeletePropagationBackground)
+			return err
+		})
+	}
+	measuring.Go(func() error {
+		outcomes, err := t.oneByOne(ctx, t.present)
+		if err == nil {
+			// The worst: an attack that is done once may be over before the others.
+			t.ordeal.during = outcomes[len(outcomes)-1]
+		}
+		return err
+	})
+	err = measuring.Wait()
+	stop()
+	_ = attacking.Wait() // it returns none
+	t.ordeal.rate = float64(t.attacker.patches.Load()) / time.Since(began).Seconds()
+	if err == nil && len(t.attacker.patched) > 0 && t.ordeal.rate == 0 {
+		err = errors.New("the attacker could not patch anything")
+	}
+	return began, err
+}
+
+// awaitClean returns when the time for the attacker's objects to go is over, counted from since, and notes how many are
+// left, or when the last of them went.
+func (t *trial) awaitClean(ctx context.Context, since time.Time) (err error) {
+	for {
+		if t.ordeal.left, err = t.attacker.count(ctx); err != nil {
+			return err
+		}
+		passed := time.Since(since)
+		if t.ordeal.left == 0 {
+			t.ordeal.gone = passed
+			return sleep(ctx, cleanWithin-passed)
+		}
+		if passed > cleanWithin {
+			return nil
+		}
+		if err := sleep(ctx, time.Second); err != nil {
+			return err
+		}
+	}
 }
 
 // bystander is somebody who owns objects and does nobody any harm.
@@ -237,28 +286,31 @@ type outcome struct {
 func (by *bystander) cascade(ctx context.Context, s *server, policy metav1.DeletionPropagation) (outcome, error) {
 	bounded, cancel := context.WithTimeout(ctx, bystanderPatience)
 	defer cancel()
-	w, err := s.witness(bounded, configMaps, by.ns, by.items, false)
-	if err != nil {
-		return outcome{}, err
-	}
-	began := time.Now()
-	var done span
-	err = s.meta.Resource(configMaps.gvr).Namespace(by.ns).Delete(bounded, by.items[0].name, metav1.DeleteOptions{PropagationPolicy: &policy})
-	if err == nil {
-		done, err = w.wait(bounded, began)
-	}
+	left := len(by.items)
+	done, err := func() (span, error) {
+		w, err := s.witness(bounded, configMaps, by.ns, by.items, false)
+		if err != nil {
+			return span{}, err
+		}
+		defer func() { left = len(w.pending) }()
+		began := time.Now()
+		if err := s.meta.Resource(configMaps.gvr).Namespace(by.ns).Delete(bounded, by.items[0].name, metav1.DeleteOptions{PropagationPolicy: &policy}); err != nil {
+			return span{}, err
+		}
+		return w.wait(bounded, began)
+	}()
 	if bounded.Err() != nil && ctx.Err() == nil {
-		return outcome{took: bystanderPatience, left: len(w.pending)}, nil
+		return outcome{took: bystanderPatience, left: left}, nil
 	}
 	return outcome{took: done.last}, err
 }
 
-// cascadeOneByOne has bystanders delete their owners, one after the other until one does not end, and returns how they
-// fared, the best first.
-func cascadeOneByOne(ctx context.Context, s *server, policy metav1.DeletionPropagation, all []*bystander) ([]outcome, error) {
+// oneByOne has bystanders delete their owners, one after the other until one does not end, and returns how they fared,
+// the best first.
+func (t *trial) oneByOne(ctx context.Context, all []*bystander) ([]outcome, error) {
 	var fared []outcome
 	for _, by := range all {
-		o, err := by.cascade(ctx, s, policy)
+		o, err := by.cascade(ctx, t.server, t.attack.policy)
 		if err != nil {
 			return nil, err
 		}
@@ -271,8 +323,8 @@ func cascadeOneByOne(ctx context.Context, s *server, policy metav1.DeletionPropa
 	return fared, nil
 }
 
-// left counts the attacker's objects, without those that can never go.
-func (a *attacker) left(ctx context.Context) (int, error) {
+// count counts the attacker's objects, without those that can never go.
+func (a *attacker) count(ctx context.Context) (int, error) {
 	const others = 1 // the root CA
 	page, err := a.server.meta.Resource(configMaps.gvr).Namespace(a.ns).List(ctx, metav1.ListOptions{Limit: 1})
 	if err != nil {
@@ -353,11 +405,11 @@ func (b *bench) reportOrdeal(name, who string, o ordeal, theirs *ordeal) {
 	fared(fmt.Sprintf("cascade of %d in peace", bystanderObjects), o.peace, unbounded)
 	fared("the same during the attack", o.during, during)
 	fared(fmt.Sprintf("the same %s after", recoverWithin), o.after, 2*o.peace.took.Seconds())
-	if o.beside != nil {
-		fared("cascade of 10 in the attacker's namespace", *o.beside, unslowed)
+	if o.ten.took > 0 {
+		fared("cascade of 10 in the attacker's namespace", o.ten, unslowed)
 	}
-	if o.patches > 0 {
-		note("the attacker's patches", o.patches, "/s", unbounded)
+	if o.rate > 0 {
+		note("the attacker's patches", o.rate, "/s", unbounded)
 	}
 	note(fmt.Sprintf("the attacker's objects left after %s", cleanWithin), float64(o.left), "objects", 0)
 	if o.gone > 0 {
@@ -366,7 +418,7 @@ func (b *bench) reportOrdeal(name, who string, o ordeal, theirs *ordeal) {
 	note("RssAnon before", float64(o.before)/megabyte, "MiB", unbounded)
 	note("RssAnon at most", float64(o.peak)/megabyte, "MiB", unbounded)
 	note("RssAnon after", float64(o.end)/megabyte, "MiB", float64(o.before)/megabyte+keptMemory)
-	if theirs == nil {
-		note("RssAnon, by how much its server has grown", o.server, "MiB", unbounded)
+	if who != own {
+		note("RssAnon, by how much its server has grown", o.grown, "MiB", unbounded)
 	}
 }
