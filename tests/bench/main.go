@@ -41,7 +41,7 @@ func measures() []measure {
 	for _, s := range shapes {
 		all = append(all, measure{s.name, s.about, func(b *bench, ctx context.Context) error { return b.cascades(ctx, s) }})
 	}
-	return append(all,
+	all = append(all,
 		measure{"calls", "API calls per object, counted by the server's audit log", (*bench).calls},
 		measure{"graph", "the collector's graph alone", (*bench).graphs},
 		measure{"memory", "memory of each collector per object", (*bench).memory},
@@ -50,7 +50,14 @@ func measures() []measure {
 		measure{"idle", "what a server does while nobody asks for anything", (*bench).idleness},
 		measure{"neighbours", "what others notice of a large cascade", (*bench).neighbours},
 	)
+	for _, a := range attacks {
+		all = append(all, measure{"hostile/" + a.name, a.about, func(b *bench, ctx context.Context) error { return b.hostile(ctx, a) }})
+	}
+	return all
 }
+
+// is tells if name asks for a measure: by its own name, or by that of its group.
+func (m measure) is(name string) bool { return m.name == name || strings.HasPrefix(m.name, name+"/") }
 
 func main() {
 	if len(os.Args) > 1 && os.Args[1] == collectorCommand {
@@ -79,10 +86,10 @@ func run(ctx context.Context) error {
 	var only, file string
 	flag.StringVar(&b.reap, "reap", "bin/reap", "the `binary` to measure")
 	flag.StringVar(&b.graph, "graph-test", "", "the compiled tests of pkg/gc/graph, a `binary`")
-	flag.IntVar(&b.objects, "objects", 2000, "`N`, what all sizes are derived from: wide and deep cascades have 5 N, a full server 10 N, a large graph 50 N")
+	flag.IntVar(&b.objects, "objects", 2000, "`N`, what all sizes are derived from: wide and deep cascades have 5 N, a full server 10 N, an attack up to 25 N, a large graph 50 N")
 	flag.IntVar(&b.repeat, "repeat", 3, "how often each cascade runs; the median counts")
 	flag.DurationVar(&b.idle, "idle", time.Minute, "for how long an idle server is watched; half an hour shows more")
-	flag.StringVar(&only, "only", "", "measure `NAME` alone, or a,b: "+strings.Join(names, ", "))
+	flag.StringVar(&only, "only", "", "measure `NAME` alone, or a,b; hostile is all of hostile/…: "+strings.Join(names, ", "))
 	flag.StringVar(&file, "json", "", "also write the figures to `FILE`")
 	flag.Parse()
 	if flag.NArg() > 0 {
@@ -96,7 +103,7 @@ func run(ctx context.Context) error {
 		chosen = strings.Split(only, ",")
 	}
 	for _, name := range chosen {
-		if !slices.Contains(names, name) {
+		if !slices.ContainsFunc(all, func(m measure) bool { return m.is(name) }) {
 			return fmt.Errorf("--only knows %s; not %s", strings.Join(names, ", "), name)
 		}
 	}
@@ -107,7 +114,7 @@ func run(ctx context.Context) error {
 	defer func() { _ = os.RemoveAll(b.dir) }() // the figures matter more
 	b.report.begin(os.Args[1:], b.objects)
 	for _, m := range all {
-		if !slices.Contains(chosen, m.name) {
+		if !slices.ContainsFunc(chosen, m.is) {
 			continue
 		}
 		say("%s: %s", m.name, m.about)

@@ -113,14 +113,17 @@ func effortOf(pid int) (e effort, err error) {
 const calmFor = 25 * time.Second
 
 // rest waits until a server's memory has stayed the same for a while, but not for ever, and returns it.
-func (s *server) rest(ctx context.Context) (resident, error) {
+func (s *server) rest(ctx context.Context) (resident, error) { return atRest(ctx, s.cmd.Process.Pid) }
+
+// atRest waits until the memory of a process has stayed the same for a while, but not for ever, and returns it.
+func atRest(ctx context.Context, pid int) (resident, error) {
 	const same = 1 << 20
 	var m resident
 	var since time.Time
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()
 	err := wait.PollUntilContextCancel(ctx, 250*time.Millisecond, true, func(context.Context) (bool, error) {
-		now, err := memoryOf(s.cmd.Process.Pid)
+		now, err := memoryOf(pid)
 		if err != nil {
 			return false, err
 		}
@@ -130,8 +133,8 @@ func (s *server) rest(ctx context.Context) (resident, error) {
 		return time.Since(since) >= calmFor, nil
 	})
 	if errors.Is(err, context.DeadlineExceeded) {
-		say("  the server's memory does not come to rest")
-		return memoryOf(s.cmd.Process.Pid)
+		say("  the memory of process %d does not come to rest", pid)
+		return memoryOf(pid)
 	}
 	return m, err
 }
