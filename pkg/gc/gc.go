@@ -46,7 +46,7 @@ const (
 	reportAfter = 2 * time.Second
 )
 
-// ErrStoreWentBack ends Run when the store has lost commits that had been seen.
+// ErrStoreWentBack ends RunOne when the store has lost commits that had been seen.
 var ErrStoreWentBack = observe.ErrStoreWentBack
 
 // MonitorState is what there is to say about the monitor of one resource.
@@ -107,7 +107,7 @@ type Collector struct {
 	synced time.Time
 }
 
-// New prepares a collector; Run runs it.
+// New prepares a collector; RunOne runs it.
 func New(o Options) (*Collector, error) {
 	registerCounters()
 	c := &Collector{
@@ -224,12 +224,12 @@ func (c *Collector) Unlistable() []string {
 // moment.
 func (c *Collector) Undiscovered() []string { return c.observer.Undiscovered() }
 
-// Run collects until ctx ends, then finishes the calls under way, abandons those
+// run collects until ctx ends, then finishes the calls under way, abandons those
 // that take longer than stopGrace, and returns when every goroutine has ended.
 // started, if not nil, is called once the first lists are in the graph and the
 // workers run. After ErrStoreWentBack nothing that the collector knew holds: make a
 // new one and run that.
-func (c *Collector) Run(ctx context.Context, started func()) error {
+func (c *Collector) run(ctx context.Context, started func()) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	calls, abandon := context.WithCancel(context.WithoutCancel(ctx))

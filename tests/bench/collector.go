@@ -156,7 +156,7 @@ func runOwn(ctx context.Context, config *rest.Config, failed chan<- error) error
 		return err
 	}
 	go func() {
-		if err := c.Run(ctx, nil); err != nil {
+		if err := gc.RunOne(ctx, c, nil); err != nil {
 			failed <- err
 		}
 	}()

@@ -79,7 +79,7 @@ func (r *Rig) Start(change func(*gc.Options)) {
 	ctx, cancel := context.WithCancel(context.Background())
 	r.collector, r.cancel, r.ended = c, cancel, make(chan error, 1)
 	started := make(chan struct{})
-	go func() { r.ended <- c.Run(ctx, func() { close(started) }) }()
+	go func() { r.ended <- gc.RunOne(ctx, c, func() { close(started) }) }()
 	select {
 	case <-started:
 	case err := <-r.ended:
