@@ -46,7 +46,7 @@ const (
 	reportAfter = 2 * time.Second
 )
 
-// ErrStoreWentBack ends RunOne when the store has lost commits that had been seen.
+// ErrStoreWentBack ends a collector when the store has lost commits that had been seen.
 var ErrStoreWentBack = observe.ErrStoreWentBack
 
 // MonitorState is what there is to say about the monitor of one resource.
@@ -107,7 +107,7 @@ type Collector struct {
 	synced time.Time
 }
 
-// New prepares a collector; RunOne runs it.
+// New prepares a collector.
 func New(o Options) (*Collector, error) {
 	registerCounters()
 	c := &Collector{

@@ -20,24 +20,19 @@ const runsWell = 10 * time.Minute
 // Run runs a collector until ctx ends or it fails, and another one, after a delay that
 // grows, when the store has gone back: nothing that the first had proved has to hold any
 // more. It returns when every goroutine has ended: nil if ctx has. started, if not nil,
-// is called each time that a collector's workers run.
+// is called each time that a collector's workers run. A collector is in Running, and in
+// the process's metrics, while it runs.
 func Run(ctx context.Context, o Options, started func()) error {
+	registerGauges()
 	return restarted(ctx, o.Log, func(ctx context.Context) error {
 		c, err := New(o)
 		if err != nil {
 			return err
 		}
-		return RunOne(ctx, c, started)
+		Running.enter(c)
+		defer Running.leave(c)
+		return c.run(ctx, started)
 	})
-}
-
-// RunOne runs one collector until ctx ends or it fails. It is in Running, and in the
-// process's metrics, meanwhile. Whatever it knew is of no use afterwards.
-func RunOne(ctx context.Context, c *Collector, started func()) error {
-	registerGauges()
-	Running.enter(c)
-	defer Running.leave(c)
-	return c.run(ctx, started)
 }
 
 func restarted(ctx context.Context, log *logrus.Entry, run func(context.Context) error) error {

@@ -148,19 +148,14 @@ func ownHeap() (heap, error) {
 }
 
 // runOwn starts reap's collector.
-func runOwn(ctx context.Context, config *rest.Config, failed chan<- error) error {
+func runOwn(ctx context.Context, config *rest.Config, failed chan<- error) {
 	log := logrus.New()
 	log.SetOutput(io.Discard)
-	c, err := gc.New(gc.Options{Config: config, Log: logrus.NewEntry(log)})
-	if err != nil {
-		return err
-	}
 	go func() {
-		if err := gc.RunOne(ctx, c, nil); err != nil {
+		if err := gc.Run(ctx, gc.Options{Config: config, Log: logrus.NewEntry(log)}, nil); err != nil {
 			failed <- err
 		}
 	}()
-	return nil
 }
 
 // runUpstream starts the collector of Kubernetes.

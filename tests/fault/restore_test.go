@@ -1,7 +1,6 @@
 package fault
 
 import (
-	"errors"
 	"net/http"
 	"slices"
 	"testing"
@@ -30,14 +29,6 @@ func (w *world) endIsSeen(owner string) (backup int64) {
 	return backup
 }
 
-// wantNoticed waits for the end of a collector that has noticed.
-func (w *world) wantNoticed() {
-	w.t.Helper()
-	if err := w.Ended(); !errors.Is(err, gc.ErrStoreWentBack) {
-		w.t.Errorf("the collector ended: %v", err)
-	}
-}
-
 // wantNewBeginning has another collector run, which finds that nothing dangles.
 func (w *world) wantNewBeginning() {
 	w.t.Helper()
@@ -54,7 +45,7 @@ func TestStoreThatWentBackIsNoticedByAMonitorThatTakesOver(t *testing.T) {
 	w := newWorld(t)
 	w.Start(func(o *gc.Options) { o.Resync = 50 * time.Millisecond })
 	w.Restore(w.endIsSeen("living"))
-	w.wantNoticed()
+	w.UntilStoreWentBack()
 	w.wantNewBeginning()
 }
 
@@ -80,7 +71,7 @@ func TestStoreThatWentBackEndsADiscoveryThatHangs(t *testing.T) {
 	})
 	w.Restore(backup)
 	w.DropWatches("configmaps")
-	w.wantNoticed()
+	w.UntilStoreWentBack()
 	w.wantNewBeginning()
 }
 
@@ -155,5 +146,5 @@ func TestServerThatStartsOverAndMayBeTheAPIServer(t *testing.T) {
 		}
 		return nil
 	})
-	w.wantNoticed()
+	w.UntilStoreWentBack()
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -187,9 +188,14 @@ func definedBy(gr schema.GroupResource, versions []string) []definitionKey {
 	return all
 }
 
+// readAtMost bounds how long definitions are read: what is not read by then holds on.
+const readAtMost = 30 * time.Second
+
 // readDefinitions reads live the CRDs that exist and are not served, and those whose
 // resources are suspended: an end that nobody has seen would hold for ever.
 func (o *Observer) readDefinitions(ctx context.Context, d discovery.DiscoveryInterface, catalog *graph.Catalog) {
+	ctx, cancel := context.WithTimeout(ctx, readAtMost)
+	defer cancel()
 	for _, k := range o.suspendedBy() {
 		o.confirmEnd(ctx, k, catalog)
 	}

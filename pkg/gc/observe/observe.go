@@ -11,7 +11,6 @@ package observe
 
 import (
 	"context"
-	"net/http"
 	"slices"
 	"sync"
 	"time"
@@ -23,6 +22,7 @@ import (
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 
+	"github.com/reap-dev/reap/pkg/bound"
 	"github.com/reap-dev/reap/pkg/gc/graph"
 )
 
@@ -144,9 +144,12 @@ func New(o Options) (*Observer, error) {
 // to be used any more from then on.
 func (o *Observer) Run(ctx context.Context, giveUp context.CancelCauseFunc) error {
 	o.giveUp = giveUp
-	config := rest.CopyConfig(o.config)
-	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return &boundTransport{ctx: ctx, next: next} })
-	d, err := discovery.NewDiscoveryClientForConfig(config)
+	// client-go's discovery takes no context.
+	d, err := discovery.NewDiscoveryClientForConfig(bound.All(o.config, func(req context.Context) (context.Context, context.CancelFunc, error) {
+		req, cancel := context.WithCancel(req)
+		stop := context.AfterFunc(ctx, cancel)
+		return req, func() { stop(); cancel() }, nil
+	}))
 	if err != nil {
 		return err
 	}

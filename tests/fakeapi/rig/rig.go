@@ -71,19 +71,22 @@ func (r *Rig) Start(change func(*gc.Options)) {
 	if change != nil {
 		change(&o)
 	}
-	c, err := gc.New(o)
-	if err != nil {
-		r.t.Fatal(err)
-	}
 	r.idle, r.keepRings = unfinished(), o.NoCycleDetection
 	ctx, cancel := context.WithCancel(context.Background())
-	r.collector, r.cancel, r.ended = c, cancel, make(chan error, 1)
-	started := make(chan struct{})
-	go func() { r.ended <- gc.RunOne(ctx, c, func() { close(started) }) }()
+	r.cancel, r.ended = cancel, make(chan error, 1)
+	started := make(chan *gc.Collector, 1)
+	go func() {
+		r.ended <- gc.Run(ctx, o, func() {
+			c, _ := gc.Running.Collector()
+			select {
+			case started <- c:
+			default: // the store went back, and another collector runs
+			}
+		})
+	}()
 	select {
-	case <-started:
+	case r.collector = <-started:
 	case err := <-r.ended:
-		r.collector = nil
 		r.t.Fatalf("the collector ended at once: %v", err)
 	case <-time.After(Patience):
 		r.t.Fatal("the collector does not start")
@@ -114,17 +117,15 @@ func (r *Rig) Stop() {
 	}
 }
 
-// Ended waits until the collector has ended by itself, and returns why.
-func (r *Rig) Ended() error {
+// UntilStoreWentBack waits until the collector has ended because the store went back, and
+// keeps another one from beginning in its place.
+func (r *Rig) UntilStoreWentBack() {
 	r.t.Helper()
-	select {
-	case err := <-r.ended:
-		r.collector = nil
-		return err
-	case <-time.After(Patience):
-		r.t.Fatal("the collector does not end by itself")
-		return nil
-	}
+	r.Until("the collector notices that the store went back", func() bool {
+		c, absent := gc.Running.Collector()
+		return c != r.collector && (c != nil || strings.Contains(absent, "went back"))
+	})
+	r.Stop()
 }
 
 // leftovers returns the stacks of goroutines that only a collector starts.
