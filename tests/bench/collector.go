@@ -103,7 +103,7 @@ func runCollector(args []string) error {
 	failed := make(chan error, 1)
 	switch args[0] {
 	case own:
-		err = runOwn(ctx, config, failed)
+		runOwn(ctx, config, failed)
 	case upstream:
 		err = runUpstream(ctx, config, rest.CopyConfig(config))
 	case upstreamShipped:
