@@ -10,7 +10,7 @@ import (
 	"github.com/reap-dev/reap/pkg/gc/graph"
 )
 
-// breaking is one look for rings, pkg/gc/cycles.go's, as a machine that stops before
+// breaking is one look for rings, pkg/gc/breaker.go's, as a machine that stops before
 // each call. The calls for one ring are made side by side there, so here they come in
 // any order.
 type breaking struct {
@@ -26,7 +26,9 @@ type breaking struct {
 	next   ringCall
 	// failed is true once a write has failed: those that are left may be given up.
 	failed bool
-	// again is true if a ring could not be broken.
+	// again is true if a ring could not be broken. pkg/gc tries each of those again after a
+	// delay of its own, here at any time and with all others: a ring that is not tried is
+	// one that is tried at another time.
 	again bool
 
 	// within is for the oracle: the states of objects that were within a ring at any
@@ -63,10 +65,7 @@ func (m *model) lookForRings(reversed bool) bool {
 	}
 	m.waitingChanged, m.lookAgain = false, false
 	b := &breaking{rings: m.graph.Cycles(), within: map[within]bool{}, writesSeen: -1}
-	for _, ring := range b.rings {
-		sortRing(ring)
-	}
-	slices.SortFunc(b.rings, func(x, y []graph.Member) int { return compareKeys(x[0].Key, y[0].Key) })
+	sortRings(b.rings)
 	if reversed {
 		slices.Reverse(b.rings)
 	}
@@ -75,8 +74,19 @@ func (m *model) lookForRings(reversed bool) bool {
 	return true
 }
 
-func sortRing(ring []graph.Member) {
-	slices.SortFunc(ring, func(x, y graph.Member) int { return compareKeys(x.Key, y.Key) })
+// sortRings puts rings in the order in which pkg/gc/breaker.go works on them: small ones
+// first, then by their first members. The members of each come in the order of their
+// paths, which are all that the calls show.
+func sortRings(rings [][]graph.Member) {
+	first := func(ring []graph.Member) graph.Key {
+		return slices.MinFunc(ring, func(x, y graph.Member) int { return compareKeys(x.Key, y.Key) }).Key
+	}
+	slices.SortFunc(rings, func(x, y []graph.Member) int {
+		return cmp.Or(cmp.Compare(len(x), len(y)), compareKeys(first(x), first(y)))
+	})
+	for _, ring := range rings {
+		slices.SortFunc(ring, func(x, y graph.Member) int { return comparePaths(x.Key, x.Record, y.Key, y.Record) })
+	}
 }
 
 // begin turns to the first ring that is left.
@@ -128,10 +138,7 @@ func (b *breaking) step(m *model, n int, fault bool) bool {
 		b.done(m, false)
 	case ringFind:
 		b.found = m.graph.CyclesAmong(b.live)
-		for _, ring := range b.found {
-			sortRing(ring)
-		}
-		slices.SortFunc(b.found, func(x, y []graph.Member) int { return compareKeys(x[0].Key, y[0].Key) })
+		sortRings(b.found)
 		b.nextFound(m)
 	case ringWrite:
 		if n == len(b.writes) {

@@ -8,8 +8,9 @@
 //
 //	world_test.go       the API server: what exists, preconditions, what it tells
 //	monitor_test.go     lists and watches, as pkg/gc/observe turns them into calls
-//	worker_test.go      pkg/gc/attempt.go, broken up into steps
-//	breaker_test.go     pkg/gc/cycles.go, the same
+//	worker_test.go      pkg/gc/attempt.go and verifier.go, broken up into steps
+//	orphaner_test.go    pkg/gc/orphaner.go and search.go, the same
+//	breaker_test.go     pkg/gc/breaker.go, the same
 //	deadline_test.go    when a foreground deletion is given up on
 //	model_test.go       all of it together, and time
 //	action_test.go      what can happen, as values
@@ -40,6 +41,12 @@
 // since the look began. More cannot be asked: a user may take a ring apart between the
 // last read and the first patch, and a patch carries its own object's version only.
 //
-// What is not simulated: how pkg/gc/deadline.go computes a deadline, and how long
-// pkg/gc/cycles.go waits before it looks again.
+// A foreground deletion may be given up on only once the timeout has passed since the
+// object was deleted, and since the graph heard that a direct dependent had gone.
+//
+// A kind that is no longer served keeps its objects in the graph, unless its definition is
+// known to have ended: they go on blocking their owners, and hold every orphaning.
+//
+// What is not simulated: pauses, controllers that are behind, aggregated servers, and how
+// long pkg/gc/breaker.go waits before it looks again.
 package model

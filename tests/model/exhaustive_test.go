@@ -92,7 +92,10 @@ func (e *explorer) start() (*model, []int) {
 			panic("cannot " + a.String())
 		}
 	}
-	m.detects, m.timeouts = !e.blind, e.timeouts
+	m.detects = !e.blind
+	if e.timeouts {
+		m.timeout = smallTimeout
+	}
 	m.resync()
 	for _, a := range e.prelude {
 		m.apply(a)
@@ -131,7 +134,7 @@ func (e *explorer) steps(m *model, positions []int) (next []action) {
 		if (mon.broken || mon.deceived) && mon.running && !mon.draining && m.server.served[mon.kind] {
 			next = append(next, action{op: opRelist, kind: mon.kind, n: len(mon.stream)})
 		}
-		unsynced = unsynced || mon.kind.Monitored && m.server.served[mon.kind] != (mon.running && !mon.draining)
+		unsynced = unsynced || mon.kind.Monitored && m.server.served[mon.kind] != (mon.running && !mon.draining) || mon.forgettable()
 	}
 	if unsynced {
 		next = append(next, action{op: opResync})
@@ -147,9 +150,9 @@ func (e *explorer) steps(m *model, positions []int) (next []action) {
 			next = append(next, action{op: opBreak, n: n})
 		}
 	}
-	if m.timeouts {
+	if m.timeout.Base > 0 {
 		for _, k := range m.waiting() {
-			if !m.isLate(k) {
+			if m.deadline(k).After(m.now) {
 				next = append(next, action{op: opExpire, key: k})
 			}
 		}

@@ -70,7 +70,7 @@ func (g *generator) next(m *model) action {
 	if m.canLook() && g.chance(1, 10) {
 		return action{op: opLook, n: g.r.IntN(2)}
 	}
-	if m.timeouts && g.chance(1, 50) {
+	if m.timeout.Base > 0 && g.chance(1, 50) {
 		if keys := m.waiting(); len(keys) > 0 {
 			return action{op: opExpire, key: one(g, keys)}
 		}

@@ -15,12 +15,20 @@ import (
 func (m *model) truth(objects map[types.UID]*object, decided time.Time) *facts {
 	return &facts{
 		objects: objects, served: m.server.served, wasUnserved: m.server.wasUnserved, witnessed: m.witnessed, orphaned: m.server.orphaned, forgotten: m.server.forgotten, orphaning: m.server.orphaning,
-		detects: m.detects, timeouts: m.timeouts,
+		detects: m.detects, timeouts: m.timeout.Base > 0, hidden: m.server.hidden, ghosts: m.server.ghosts,
 		waited: func(uid types.UID) bool {
 			t, did := m.server.waited[uid]
-			return did && t.After(decided.Add(-decide.WaitingFor))
+			return did && (t.After(decided.Add(-decide.WaitingFor)) || t.After(decided.Add(-decide.WaitingShown)) && !m.shownBy(uid, t, decided))
 		},
 	}
+}
+
+// shownBy is true if what happened to an object at a time had been shown, by all that
+// show it, before another time.
+func (m *model) shownBy(uid types.UID, at, by time.Time) bool {
+	return !slices.ContainsFunc(m.monitors, func(mon *monitor) bool {
+		return mon.kind.storage == m.storages[uid] && (mon.running || mon.suspended) && (mon.complete.Before(at) || !mon.complete.Before(by))
+	})
 }
 
 func (m *model) judgeDelete(o *object, p policy, decided time.Time) {
@@ -46,7 +54,7 @@ func (m *model) judgeDelete(o *object, p policy, decided time.Time) {
 // before the time came.
 func (m *model) known(d *object, r graph.Reference, now time.Time) bool {
 	return slices.ContainsFunc(m.monitors, func(mon *monitor) bool {
-		return mon.kind.storage == d.storage && mon.running && !mon.complete.IsZero() && mon.complete.Before(now) && !d.named[r].at.After(mon.complete)
+		return mon.kind.storage == d.storage && (mon.running || mon.suspended) && !mon.complete.IsZero() && mon.complete.Before(now) && !d.named[r].at.After(mon.complete)
 	})
 }
 
@@ -57,12 +65,14 @@ func (m *model) judgeDrop(o *object, drop []graph.Reference, decided time.Time) 
 	}
 }
 
-// judgeRelease judges the end of a foreground deletion that was decided on at a time.
-// One that is late may end whatever blocks it.
-func (m *model) judgeRelease(o *object, decided time.Time, late bool) {
+// judgeRelease judges the end of a foreground deletion that was decided on at a time, when
+// a dependent was known to have gone last at another. One that is late may end whatever
+// blocks it.
+func (m *model) judgeRelease(o *object, decided, went time.Time, late bool) {
 	m.releases++
 	if late {
 		m.timedOut++
+		m.judgeTimeout(o, decided, went)
 		return
 	}
 	f := m.truth(m.server.objects, decided)
@@ -71,7 +81,7 @@ func (m *model) judgeRelease(o *object, decided time.Time, late bool) {
 			// That a kind has ceased to be served need not be known yet.
 			k := f.kindNamed(r)
 			// And that this is a name of the owner's is known from the monitor of that kind.
-			shown := k == nil || m.monitor(k).running && m.monitor(k).complete.Before(decided) && !d.named[r].at.After(m.monitor(k).complete)
+			shown := k == nil || (m.monitor(k).running || m.monitor(k).suspended) && m.monitor(k).complete.Before(decided) && !d.named[r].at.After(m.monitor(k).complete)
 			return shown && m.known(d, r, decided) && (k == nil || f.names(d, r, o))
 		}) {
 			m.fail("the collector lets %s go, which %s blocks", o.uid, d.uid)

@@ -4,8 +4,10 @@ import (
 	"fmt"
 	"time"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/reap-dev/reap/pkg/gc/decide"
 	"github.com/reap-dev/reap/pkg/gc/graph"
 )
 
@@ -25,6 +27,11 @@ type model struct {
 	orphans, orphansDelayed map[graph.Key]bool
 	// orphaned is what the collector remembers of owners that it has orphaned.
 	orphaned map[types.UID]bool
+	// freed holds, for owners that are being orphaned, the dependents that have been freed
+	// and the versions that they had before; unlisted, for namespaces, what could not be
+	// listed when they were last searched.
+	freed    map[graph.Key]map[graph.Key]string
+	unlisted map[string]schema.GroupResource
 	// plain is true while nobody has asked for another deletion than background.
 	plain bool
 	// storages says what every object is, or was.
@@ -38,10 +45,10 @@ type model struct {
 	// something new, and lookAgain if the last one could not break all that it found.
 	detects, waitingChanged, lookAgain bool
 	breaking                           *breaking // nil: none under way
-	// timeouts is true if foreground deletions time out; late holds those whose
-	// deadline has passed, with the graph's count of progress then.
-	timeouts bool
-	late     map[graph.Key]uint64
+	// timeout is that of foreground deletions; went is when the graph was last told that a
+	// dependent of an object it knew to wait had gone.
+	timeout decide.Timeout
+	went    map[graph.Key]time.Time
 	// checkEvery is how often the graph's invariants are verified, in steps.
 	checkEvery, steps                           int
 	deletes, drops, releases, orphanings, frees int
@@ -60,7 +67,7 @@ func newModel(workers, checkEvery int) *model {
 	m := &model{
 		server: newServer(), graph: graph.New(), now: epoch, checkEvery: checkEvery,
 		queue: map[graph.Key]bool{}, delayed: map[graph.Key]bool{}, orphans: map[graph.Key]bool{}, orphansDelayed: map[graph.Key]bool{},
-		orphaned: map[types.UID]bool{}, plain: true, detects: true, late: map[graph.Key]uint64{}, storages: map[types.UID]string{}, timers: map[graph.Key]time.Time{},
+		orphaned: map[types.UID]bool{}, plain: true, detects: true, went: map[graph.Key]time.Time{}, freed: map[graph.Key]map[graph.Key]string{}, unlisted: map[string]schema.GroupResource{}, storages: map[types.UID]string{}, timers: map[graph.Key]time.Time{},
 		workers: make([]*attempt, workers), users: map[types.UID]*object{}, witnessed: map[[2]types.UID]witness{},
 	}
 	for _, k := range allKinds {
@@ -151,7 +158,7 @@ func (m *model) pause(quarters int) {
 	for _, mon := range m.monitors {
 		for len(mon.stream) > 0 {
 			m.witness(mon)
-			m.consider(mon.deliver(m.graph))
+			m.consider(mon.deliver(m.graph, m.now))
 		}
 	}
 	m.pass(time.Duration(quarters) * 250 * time.Millisecond)

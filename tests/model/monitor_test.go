@@ -40,9 +40,12 @@ type monitor struct {
 	deceived bool
 	// initial counts the events of the first list that are still to be delivered.
 	initial int
-	// successor is true of a monitor that has been put in another's place: what it has
-	// not shown once it has listed has vanished.
-	successor bool
+	// listing is true until the graph has heard that the first list is there. successor is
+	// true if the graph had objects before.
+	listing, successor bool
+	// suspended is true while there is no monitor and the graph keeps what one has shown,
+	// and ended once it is known that the kind has ended for good.
+	suspended, ended bool
 	// complete is the time up to which everything has been delivered; zero if nothing
 	// is known.
 	complete time.Time
@@ -104,13 +107,13 @@ func (m *monitor) relist(s *server, keep int, empty bool) {
 	}
 }
 
-// deliver hands the next event to the graph, as the handler in pkg/gc/observe does.
-func (m *monitor) deliver(g *graph.Graph) (look []graph.Key) {
-	look = m.deliverOne(g)
-	return append(look, m.takeOver(g)...)
+// deliver hands the next event to the graph, as the monitors in pkg/gc/observe do.
+func (m *monitor) deliver(g *graph.Graph, now time.Time) (look []graph.Key) {
+	look = m.deliverOne(g, now)
+	return append(look, m.arrived(g, now)...)
 }
 
-func (m *monitor) deliverOne(g *graph.Graph) (look []graph.Key) {
+func (m *monitor) deliverOne(g *graph.Graph, now time.Time) (look []graph.Key) {
 	e := m.stream[0]
 	m.stream = m.stream[1:]
 	m.initial = max(m.initial-1, 0)
@@ -121,49 +124,68 @@ func (m *monitor) deliverOne(g *graph.Graph) (look []graph.Key) {
 			look = g.Vanished(gr, old.UID)
 		}
 		m.store[n] = e.rec
-		return append(look, g.Upsert(gr, e.rec)...)
+		return append(look, g.Upsert(gr, e.rec, now)...)
 	case ended:
 		delete(m.store, n)
-		return g.Deleted(gr, e.rec)
+		return g.Deleted(gr, e.rec, now)
 	default:
 		delete(m.store, n)
 		return g.Vanished(gr, e.rec.UID)
 	}
 }
 
-// restart puts a new monitor in the place of this one, as a sweep that has found a
-// difference does.
-func (m *monitor) restart(s *server, g *graph.Graph) []graph.Key {
-	m.start(s, g)
-	m.successor = true
-	return m.takeOver(g)
-}
-
-// takeOver tells the graph what has vanished, once the list has been delivered.
-func (m *monitor) takeOver(g *graph.Graph) []graph.Key {
-	if !m.successor || m.initial > 0 {
+// arrived tells the graph that the first list is there, once it has been delivered. What
+// the graph has from before, and the list has not shown, has vanished.
+func (m *monitor) arrived(g *graph.Graph, now time.Time) (look []graph.Key) {
+	if !m.listing || m.initial > 0 {
 		return nil
 	}
-	m.successor = false
-	shown := map[types.UID]bool{}
-	for _, r := range m.store {
-		shown[r.UID] = true
+	m.listing = false
+	if m.successor {
+		shown := map[types.UID]bool{}
+		for _, r := range m.store {
+			shown[r.UID] = true
+		}
+		look = g.VanishedExcept(m.kind.GroupResource(), func(uid types.UID) bool { return shown[uid] })
 	}
-	return g.VanishedExcept(m.kind.GroupResource(), func(uid types.UID) bool { return shown[uid] })
+	m.successor = false
+	g.Listed(m.kind.GroupResource(), now)
+	return look
 }
 
-// retire stops the monitor and takes what it has shown out of the graph.
-func (m *monitor) retire(g *graph.Graph) []graph.Key {
+// retire stops the monitor. What it has shown stays in the graph, unless it is known
+// that the kind has ended, and with it its objects.
+func (m *monitor) retire(g *graph.Graph, now time.Time) []graph.Key {
+	gr := m.kind.GroupResource()
+	if m.ended || g.Count(gr) == 0 {
+		*m = monitor{kind: m.kind}
+		return g.RemoveResource(gr, now)
+	}
+	*m = monitor{kind: m.kind, suspended: true, complete: m.complete}
+	g.Suspend(gr, now)
+	return nil
+}
+
+// forget takes out of the graph what is left of a kind that was suspended and has ended.
+func (m *monitor) forget(g *graph.Graph, now time.Time) []graph.Key {
 	*m = monitor{kind: m.kind}
-	return g.RemoveResource(m.kind.GroupResource())
+	return g.RemoveResource(m.kind.GroupResource(), now)
 }
 
-// start announces the kind and lists it.
-func (m *monitor) start(s *server, g *graph.Graph) {
-	*m = monitor{kind: m.kind, running: true, store: map[nsName]*graph.Record{}}
-	g.AddResource(m.kind.GroupResource(), m.kind.GroupKind())
+// forgettable is true if forget is to be called.
+func (m *monitor) forgettable() bool { return m.suspended && m.ended }
+
+// start announces the kind and lists it. It takes up what the graph has from before: a
+// new monitor is put in the place of one when a sweep has found a difference, or when a
+// kind is served again.
+func (m *monitor) start(s *server, g *graph.Graph, now time.Time) []graph.Key {
+	gr := m.kind.GroupResource()
+	*m = monitor{kind: m.kind, running: true, listing: true, successor: g.Count(gr) > 0, store: map[nsName]*graph.Record{}}
+	g.AddResource(gr, m.kind.GroupKind(), now)
+	g.SetReadable(gr, true, now)
 	m.initial = 1 // there is a first list, if an empty one
 	m.relist(s, 0, false)
+	return m.arrived(g, now)
 }
 
 // healthy is true if whatever happens on the server arrives.

@@ -17,19 +17,21 @@ func (m *model) observe(a action) bool {
 			return false
 		}
 		m.witness(mon)
-		m.consider(mon.deliver(m.graph))
+		m.consider(mon.deliver(m.graph, m.now))
 	case opRelist:
 		mon := m.monitor(a.kind)
 		if !mon.running || mon.draining || !s.served[a.kind] {
 			return false
 		}
+		m.graph.SetReadable(a.kind.GroupResource(), true, m.now)
 		mon.relist(s, a.n, a.held)
+		m.consider(mon.arrived(m.graph, m.now))
 	case opSweep:
 		mon := m.monitor(a.kind)
 		if !mon.running || mon.draining || mon.broken || !s.served[a.kind] {
 			return false
 		}
-		m.consider(mon.restart(s, m.graph))
+		m.consider(mon.start(s, m.graph, m.now))
 	case opResync:
 		return m.resync()
 	case opRetire:
@@ -37,26 +39,16 @@ func (m *model) observe(a action) bool {
 		if !mon.draining {
 			return false
 		}
-		for p := range m.witnessed {
-			// Its objects are no longer known, and with them what they made known.
-			if m.storages[p[0]] == mon.kind.storage {
-				delete(m.witnessed, p)
-			}
+		m.consider(mon.retire(m.graph, m.now))
+		if !mon.suspended {
+			m.unwitness(mon.kind)
 		}
-		m.consider(mon.retire(m.graph))
 	}
 	return true
 }
 
 func (m *model) monitor(k *kind) *monitor {
 	return m.monitors[slices.IndexFunc(m.monitors, func(mon *monitor) bool { return mon.kind == k })]
-}
-
-// synced is pkg/gc/observe's Settled: a monitor that cannot list does not count.
-func (m *model) synced() bool {
-	return !slices.ContainsFunc(m.monitors, func(mon *monitor) bool {
-		return mon.running && !mon.draining && !mon.broken && mon.initial > 0
-	})
 }
 
 // resync asks discovery, as pkg/gc/observe does; false if it says what it said before.
@@ -72,12 +64,17 @@ func (m *model) resync() bool {
 	changed := false
 	if list := strings.Join(names, " "); list != m.catalog {
 		m.catalog, changed = list, true
-		m.consider(m.graph.SetCatalog(graph.NewCatalog(served)))
+		m.consider(m.graph.SetCatalog(graph.NewCatalog(served), m.now))
 	}
 	for _, mon := range m.monitors {
+		if mon.forgettable() {
+			m.consider(mon.forget(m.graph, m.now))
+			m.unwitness(mon.kind)
+			changed = true
+		}
 		switch {
 		case m.server.served[mon.kind] && mon.kind.Monitored && !mon.running:
-			mon.start(m.server, m.graph)
+			m.consider(mon.start(m.server, m.graph, m.now))
 			changed = true
 		case !m.server.served[mon.kind] && mon.running && !mon.draining:
 			mon.draining, changed = true, true

@@ -64,6 +64,10 @@ type facts struct {
 	orphaned  map[types.UID]*object
 	forgotten map[types.UID]bool
 	orphaning map[types.UID]bool
+	// hidden holds the kinds that are not served though their objects may exist, and ghosts
+	// what they may last have shown of objects that other kinds show too.
+	hidden map[*kind]bool
+	ghosts []*object
 	// detects is true if rings are broken, timeouts if foreground deletions time out.
 	detects, timeouts bool
 }
@@ -186,10 +190,11 @@ func (f *facts) kindNamed(ref graph.Reference) *kind {
 }
 
 // blocks is true if d holds an owner that waits for its dependents, by a reference
-// that was there at a time. What nobody serves may be right.
+// that was there at a time. What nobody serves may be right, but not about an owner of
+// another namespace.
 func (f *facts) blocks(d, owner *object, there func(graph.Reference) bool) bool {
 	return slices.ContainsFunc(d.refs, func(r graph.Reference) bool {
-		if r.UID != owner.uid || r.BlockOwnerDeletion != graph.True || !there(r) {
+		if r.UID != owner.uid || r.BlockOwnerDeletion != graph.True || owner.namespace != "" && owner.namespace != d.namespace || !there(r) {
 			return false
 		}
 		k := f.kindNamed(r)
@@ -214,10 +219,13 @@ func (f *facts) atRest() (errs []error) {
 		}
 		switch {
 		case o.deleting && o.orphan:
-			bad("%s is still to be orphaned", uid)
+			if !f.holds() {
+				bad("%s is still to be orphaned", uid)
+			}
 			continue
 		case o.waits():
-			blocked := slices.ContainsFunc(slices.Collect(maps.Values(f.objects)), func(d *object) bool { return f.blocks(d, o, always) })
+			blocks := func(d *object) bool { return f.blocks(d, o, always) }
+			blocked := slices.ContainsFunc(slices.Collect(maps.Values(f.objects)), blocks) || slices.ContainsFunc(f.ghosts, func(d *object) bool { return f.isHidden(d.storage) && blocks(d) })
 			switch {
 			case !blocked:
 				bad("%s waits for its dependents and nothing blocks it", uid)
@@ -246,6 +254,16 @@ func (f *facts) atRest() (errs []error) {
 		}
 	}
 	return errs
+}
+
+// holds is true if there may be dependents that nobody can list.
+func (f *facts) holds() bool {
+	return slices.ContainsFunc(allKinds, func(k *kind) bool { return k.Monitored && f.hidden[k] })
+}
+
+// isHidden is true if a kind that shows a storage is hidden.
+func (f *facts) isHidden(storage string) bool {
+	return slices.ContainsFunc(kindsOf(storage), func(k *kind) bool { return f.hidden[k] })
 }
 
 // resolvable is false if a reference cannot have had a solid owner at any time. One

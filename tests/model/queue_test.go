@@ -50,6 +50,10 @@ func (m *model) rest(n int) {
 	}
 	m.workers[n] = nil
 	switch {
+	case a.orphaning && a.turnOver:
+		m.orphans[a.key] = true
+	case a.turnOver:
+		m.queue[a.key] = true
 	case a.orphaning && a.failed:
 		m.orphansDelayed[a.key] = true
 	case a.orphaning:

@@ -115,7 +115,10 @@ func tryWorld(t *testing.T, seed uint64) *model { return run(t, worldOf(seed)) }
 
 func (w world) start() *model {
 	m := newModel(w.workers, w.checkEvery)
-	m.detects, m.timeouts = !w.blind, w.timeouts
+	m.detects = !w.blind
+	if w.timeouts {
+		m.timeout = timeout
+	}
 	return m
 }
 

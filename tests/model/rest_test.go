@@ -73,7 +73,10 @@ func (m *model) elapse() {
 	for quiet := 0; quiet < 2 && m.wrong == nil; quiet++ {
 		writes := m.server.writes
 		for _, k := range m.waiting() {
+			// Both may take longer than what follows, and the second longer than the first: as
+			// descendants go the deadline comes nearer, and that puts nobody into a queue.
 			m.apply(action{op: opExpire, key: k})
+			m.pass(max(0, m.timers[k].Sub(m.now)))
 		}
 		for _, k := range allKinds {
 			m.apply(action{op: opSweep, kind: k})

@@ -11,6 +11,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/reap-dev/reap/pkg/gc/decide"
 	"github.com/reap-dev/reap/pkg/gc/graph"
 )
 
@@ -77,6 +78,10 @@ func (s *scribe) owners(owners []graph.OwnerView, now time.Time) {
 		s.text(o.At.Group, o.At.Kind, o.At.Namespace, o.At.Name)
 		s.flag(o.Resource != nil, o.KindServed, o.Fact.Waiting, o.Orphaned)
 		s.age(now, o.Fact.Seen)
+		if o.Fact.Waiting {
+			s.text(o.Fact.Version)
+			s.number(int(min(now.Sub(o.Fact.Seen), decide.WaitingShown) / time.Millisecond))
+		}
 		s.number(int(o.Fact.State))
 		s.record(o.Observed)
 	}
@@ -122,15 +127,45 @@ func (s *scribe) members(members []graph.Member) {
 	}
 }
 
-// deadlines writes down who is late.
+// deadlines writes down what deadlines depend on, where foreground deletions time out: how
+// long ago something last went at or below each object that the graph knows, and how
+// long ago objects were deleted whose events are still to come.
 func (s *scribe) deadlines(m *model) {
-	for _, k := range m.waiting() {
-		w, _ := m.graph.Wait(k)
-		progress, late := m.late[k]
-		s.flag(late, m.timers[k].Equal(inTime))
-		s.number(int(w.Progress))
-		s.number(int(progress))
+	for _, uid := range slices.Sorted(maps.Keys(m.storages)) {
+		s.deletedAgo(m, m.server.objects[uid])
+		for _, k := range kindsOf(m.storages[uid]) {
+			key := graph.Key{Resource: k.GroupResource(), UID: uid}
+			v, shown := m.graph.View(key)
+			if !shown {
+				continue
+			}
+			survey, _ := m.graph.Survey(key)
+			s.elapsed(m, m.went[key])
+			s.elapsed(m, v.Wait.Progress)
+			s.elapsed(m, survey.Progress)
+			s.number(survey.Descendants)
+			if t, set := m.timers[key]; set {
+				s.number(int(t.Sub(m.now) / time.Millisecond))
+			}
+		}
 	}
+	for _, mon := range m.monitors {
+		for _, e := range mon.stream {
+			s.elapsed(m, time.Unix(e.rec.DeletedAt, 0))
+		}
+	}
+}
+
+func (s *scribe) deletedAgo(m *model, o *object) {
+	if o != nil && o.deleting {
+		s.elapsed(m, o.deletedAt)
+	}
+}
+
+// elapsed writes how long ago something was, up to when no deadline depends on it in a
+// small world.
+func (s *scribe) elapsed(m *model, t time.Time) {
+	s.number(int(min(m.now.Sub(t), m.timeout.Base) / time.Millisecond))
 }
 
 // stateOf digests a model. declared are all references that its world can ever
@@ -157,9 +192,10 @@ func stateOf(m *model, positions []int, declared []graph.Reference) state {
 			if v, shown := m.graph.View(graph.Key{Resource: k.GroupResource(), UID: uid}); shown {
 				s.text(k.Name, string(uid))
 				s.record(v.Record)
-				s.flag(v.HasDependents, v.Unsure)
+				s.flag(v.HasDependents, v.Missing)
 				if v.Record.WaitingForDependents() {
-					s.age(m.now, m.graph.WaitingSince(v.Key, m.now))
+					s.age(m.now, v.Wait.Since)
+					s.age(m.now, v.SyncedSince)
 				}
 			}
 		}
@@ -167,9 +203,9 @@ func stateOf(m *model, positions []int, declared []graph.Reference) state {
 	s.text(m.catalog)
 	s.flag(m.stale)
 	for _, mon := range m.monitors {
-		s.flag(m.server.served[mon.kind], m.server.wasUnserved[mon.kind], mon.running, mon.draining, mon.broken, mon.deceived)
+		s.flag(m.server.served[mon.kind], m.server.wasUnserved[mon.kind], m.server.hidden[mon.kind], mon.running, mon.draining, mon.broken, mon.deceived)
 		s.number(mon.initial)
-		s.flag(mon.successor)
+		s.flag(mon.listing, mon.successor, mon.suspended, mon.ended)
 		s.age(m.now, mon.complete)
 		s.number(len(mon.stream))
 		for _, e := range mon.stream {
@@ -207,29 +243,44 @@ func stateOf(m *model, positions []int, declared []graph.Reference) state {
 		s.number(int(a.next))
 		s.number(a.rounds)
 		s.number(int(a.out))
-		s.flag(a.answered)
+		s.flag(a.answered, a.unread)
 		s.record(a.live)
+		s.record(a.target)
 		s.record(a.view.Record)
 		s.object(a.answer)
 		s.owners(a.view.Owners, m.now)
 		s.owners(a.toVerify, m.now)
 		s.age(m.now, a.asked)
 		s.age(m.now, a.decided)
-		s.flag(a.orphaning, a.late, a.freeAll)
+		s.flag(a.orphaning, a.letting, a.over)
+		s.number(a.searches)
 		s.number(a.tries)
 		s.number(len(a.toList))
 		s.number(len(a.free))
 		for _, d := range a.free {
 			s.record(d.Record)
 		}
+		s.record(a.freeing)
+		s.number(a.decision.Unverified)
+		s.text(string(a.decision.Reason))
+		s.elapsed(m, a.went)
 		s.refs(a.decision.Drop)
 		for _, p := range a.proved {
-			s.text(string(p.ref.UID), fmt.Sprint(p.at, p.fact.State, p.fact.Waiting))
+			s.text(string(p.ref.UID), fmt.Sprint(p.at, p.fact.State, p.fact.Waiting), p.fact.Version)
 			s.age(m.now, p.fact.Seen)
 		}
 	}
+	for _, k := range slices.SortedFunc(maps.Keys(m.freed), compareKeys) {
+		s.text(k.Resource.Resource, string(k.UID))
+		for _, d := range slices.SortedFunc(maps.Keys(m.freed[k]), compareKeys) {
+			s.text(d.Resource.Resource, string(d.UID), m.freed[k][d])
+		}
+	}
+	for _, namespace := range []string{"", "n"} {
+		s.text(m.unlisted[namespace].Resource)
+	}
 	s.breaking(m)
-	if m.timeouts {
+	if m.timeout.Base > 0 {
 		s.deadlines(m)
 	}
 	return sha256.Sum256(s.b)

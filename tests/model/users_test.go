@@ -74,17 +74,19 @@ func (m *model) deed(a action) bool {
 				delete(m.users, uid)
 			}
 		}
-		m.unserve(a.kind)
+		m.unserve(a.kind, true)
 	case opUnserve:
 		if !s.served[a.kind] {
 			return false
 		}
-		m.unserve(a.kind)
+		m.unserve(a.kind, false)
 	case opServe:
 		if s.served[a.kind] {
 			return false
 		}
-		s.setServed(a.kind, true)
+		s.setServed(a.kind, true, false)
+		mon := m.monitor(a.kind)
+		mon.ended = mon.ended && mon.suspended // another definition has come
 	}
 	return true
 }
@@ -94,9 +96,12 @@ func (m *model) reachable(storage string) bool {
 	return slices.ContainsFunc(allKinds, func(k *kind) bool { return k.storage == storage && m.server.served[k] })
 }
 
-func (m *model) unserve(k *kind) {
-	m.server.setServed(k, false)
-	m.monitor(k).broken = true
+// unserve makes a kind disappear, for good if it has ended.
+func (m *model) unserve(k *kind, ended bool) {
+	m.server.setServed(k, false, ended)
+	mon := m.monitor(k)
+	mon.broken, mon.ended = true, mon.ended || ended
+	m.graph.SetReadable(k.GroupResource(), false, m.now)
 }
 
 func (m *model) userDeleted(uid types.UID, held bool) {

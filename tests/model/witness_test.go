@@ -18,9 +18,13 @@ func (m *model) witness(mon *monitor) {
 			delete(m.witnessed, p)
 		}
 	}
+	if e.what == shown && !e.rec.WaitingForDependents() {
+		delete(m.went, graph.Key{Resource: mon.kind.GroupResource(), UID: uid}) // another wait counts from its own beginning
+	}
 	if e.what != ended {
 		return
 	}
+	m.noteWent(graph.Key{Resource: mon.kind.GroupResource(), UID: uid})
 	for _, other := range m.monitors {
 		for _, d := range other.store {
 			if d.UID != uid && refersTo(d, uid) {
@@ -30,6 +34,15 @@ func (m *model) witness(mon *monitor) {
 				}
 				m.witnessed[p] = witness{mon.kind, e.rec.Namespace, e.rec.Name}
 			}
+		}
+	}
+}
+
+// unwitness forgets what the objects of a kind made known: the graph has them no more.
+func (m *model) unwitness(k *kind) {
+	for p := range m.witnessed {
+		if m.storages[p[0]] == k.storage {
+			delete(m.witnessed, p)
 		}
 	}
 }

@@ -1,18 +1,23 @@
 package model
 
 import (
-	"cmp"
-	"maps"
-	"slices"
 	"strings"
 	"time"
+
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/reap-dev/reap/pkg/gc/decide"
 	"github.com/reap-dev/reap/pkg/gc/graph"
 )
 
-// maxRounds is pkg/gc/attempt.go's.
-const maxRounds = 8
+// These bounds are pkg/gc's.
+const (
+	maxRounds      = 8
+	maxHeavyRounds = 2
+	heavy          = 1000
+	freedPerTurn   = 500
+	passes         = 5
+)
 
 // call is what an attempt does next.
 type call int
@@ -36,35 +41,44 @@ const (
 type attempt struct {
 	key      graph.Key
 	view     graph.View
-	live     *graph.Record
+	live     *graph.Record // nil while the graph's record is good enough
 	proved   []proof
 	rounds   int
 	decision decide.Decision
 
 	next call
-	// toVerify holds the owners that this round still has to read.
+	// toVerify holds the owners that this round still has to read; unread is true if one
+	// of them could not be.
 	toVerify []graph.OwnerView
+	unread   bool
+	// target is the object as it was read for its finalizer to be removed.
+	target *graph.Record
 	// answered is true between a read and the taking in of its answer.
 	answered bool
 	answer   *object
 	out      outcome
 	asked    time.Time // when the read was sent
 	decided  time.Time
-	// late is true if the object had waited long enough when that was decided.
-	late bool
+	went     time.Time // when a dependent last had, of what was decided on
 
 	// orphaning is true for an attempt to orphan, which has what follows.
 	orphaning bool
-	free      []graph.Dependent
-	tries     int
-	toList    []*graph.Resource
-	searched  []*graph.Resource
-	writes    int  // on the server, when the last search began
-	freeAll   bool // all that is left is the finalizer
+	// free holds the dependents to be freed, the first as it was found, freeing how it was
+	// last read, and tries how often it has been tried.
+	free    []graph.Node
+	freeing *graph.Record
+	tries   int
+	// over is true if there are more to be freed than a turn is for.
+	over     bool
+	searches int
+	toList   []*graph.Resource
+	searched []*graph.Resource
+	writes   int  // on the server, when the last search began
+	letting  bool // all that is left is the finalizer
 
-	// How it ended, once next is idle.
-	failed bool
-	again  time.Time
+	// How it ended, once next is idle. turnOver is true if it is to go on.
+	failed, turnOver bool
+	again            time.Time
 }
 
 type proof struct {
@@ -86,26 +100,8 @@ func begin(m *model, k graph.Key) *attempt {
 	return a
 }
 
-// beginOrphaning starts pkg/gc/orphan.go's attempt.
-func beginOrphaning(m *model, k graph.Key) *attempt {
-	a := &attempt{key: k, orphaning: true}
-	v, found := m.graph.View(k)
-	if !found || v.Resource == nil || !v.Record.Deleting || !v.Record.Orphan {
-		return a
-	}
-	a.view, a.next = v, callOwner
-	return a
-}
-
 // complete adds to the view what the graph does not know.
 func (a *attempt) complete(m *model) {
-	if a.view.Record.WaitingForDependents() {
-		a.view.Synced = m.synced()
-		a.view.WaitingSince = m.graph.WaitingSince(a.key, m.now)
-		if m.timeouts && a.view.Blocker != nil {
-			a.view.Deadline = m.deadline(a.key)
-		}
-	}
 	for i := range a.view.Owners {
 		o := &a.view.Owners[i]
 		for _, p := range a.proved {
@@ -118,23 +114,30 @@ func (a *attempt) complete(m *model) {
 	}
 }
 
-func (a *attempt) finish() { a.next = idle }
+// finish ends an attempt that has nothing left to do.
+func (a *attempt) finish() { a.next, a.again = idle, a.decision.Again }
 
 func (a *attempt) fail() { a.next, a.failed = idle, true }
 
+func (a *attempt) endTurn() { a.next, a.turnOver = idle, true }
+
 func (a *attempt) decide(m *model) {
-	if a.rounds++; a.rounds > maxRounds {
+	most := maxRounds
+	if len(a.view.Owners) > heavy {
+		most = maxHeavyRounds
+	}
+	if a.rounds++; a.rounds > most {
 		a.fail()
 		return
 	}
-	d := decide.Decide(&a.view, m.now)
-	a.decision, a.decided, a.late = d, m.now, !a.view.Deadline.IsZero() && !a.view.Deadline.After(m.now)
+	d := decide.From(m.graph, &a.view, m.options(), m.now)
+	a.decision, a.decided, a.went = d, m.now, m.went[a.key]
 	switch d.Action {
 	case decide.Nothing:
-		a.again = d.Again
 		a.finish()
 	case decide.Verify:
-		a.next, a.toVerify = callVerify, d.Verify
+		a.next, a.toVerify, a.unread = callVerify, d.Verify, false
+		a.verifyNext(m)
 	case decide.Delete:
 		a.next = callDelete
 	case decide.Drop:
@@ -149,8 +152,30 @@ func (a *attempt) decide(m *model) {
 	}
 }
 
-// look renews the view and decides.
-func (a *attempt) look(m *model) {
+// verifyNext goes on to the next owner that is to be read, and from the last to a
+// decision. One that somebody has read since the view was taken is not read again.
+func (a *attempt) verifyNext(m *model) {
+	for len(a.toVerify) > 0 {
+		o := a.toVerify[0]
+		o.Fact = m.graph.Known(o.Reference.UID, o.At)
+		if decide.Judge(&o, o.At.Namespace, m.now) == decide.Unverified {
+			return
+		}
+		a.proved = append(a.proved, proof{o.Reference, o.At, o.Fact})
+		a.toVerify = a.toVerify[1:]
+	}
+	switch {
+	case a.unread:
+		a.fail()
+	case a.decision.Unverified > 0:
+		a.endTurn()
+	default:
+		a.renew(m)
+	}
+}
+
+// renew takes the view anew and decides.
+func (a *attempt) renew(m *model) {
 	if a.live != nil {
 		a.view = m.graph.ViewOf(a.key.Resource, a.live)
 	} else if v, found := m.graph.View(a.key); found {
@@ -164,6 +189,17 @@ func (a *attempt) look(m *model) {
 	a.decide(m)
 }
 
+// gone tells the graph that the server has no such object.
+func (a *attempt) gone(m *model) { m.gone(a.key, a.view.Record) }
+
+func (m *model) gone(k graph.Key, rec *graph.Record) {
+	m.noteWent(k)
+	m.consider(m.graph.Deleted(k.Resource, rec, m.now))
+}
+
+// choices is how many steps may come next.
+func (a *attempt) choices() int { return 1 }
+
 // step makes the call, or takes its answer in. fault makes a call fail: a read
 // before it is sent, a write after it was done.
 func (a *attempt) step(m *model, fault bool) {
@@ -172,7 +208,13 @@ func (a *attempt) step(m *model, fault bool) {
 	case a.answered:
 		a.answered = false
 		a.take(m)
-	case fault && a.next != callDelete && a.next != callDrop && a.next != callRelease && a.next != callFree:
+	case fault && a.next == callVerify:
+		a.unread = true
+		a.toVerify = a.toVerify[1:]
+		a.verifyNext(m)
+	case fault && a.next == callList:
+		a.cannotList(m)
+	case fault && (a.next == callRead || a.next == callConfirm || a.next == callOwner || a.next == callFreeRead):
 		a.fail()
 	case a.next == callVerify:
 		o := a.toVerify[0]
@@ -189,31 +231,30 @@ func (a *attempt) step(m *model, fault bool) {
 			m.judgeDelete(o, a.decision.Policy, a.decided)
 			m.server.end(o, a.decision.Policy)
 		}
-		a.wrote(out, fault)
+		a.wrote(m, out, fault)
 	case a.next == callDrop:
 		o, out := m.server.current(k, rec)
 		if out == ok {
 			m.judgeDrop(o, a.decision.Drop, a.decided)
 			m.server.drop(o, a.decision.Drop)
 		}
-		a.wrote(out, fault)
+		a.wrote(m, out, fault)
 	case a.next == callRelease:
-		o, out := m.server.current(k, a.live)
+		o, out := m.server.current(k, a.target)
 		if out == ok {
 			released := *o
 			if a.orphaning {
 				m.judgeOrphaned(o, a.searched, a.writes)
 				released.orphan = false
 			} else {
-				m.judgeRelease(o, a.decided, a.late)
+				m.judgeRelease(o, a.decided, a.went, a.decision.Reason == decide.TimedOut)
 				released.foreground = false
 			}
 			m.server.put(released)
 		}
 		a.released(m, out, fault)
 	case a.next == callFree:
-		d := a.free[0]
-		o, out := m.server.current(kindOf(d.Key.Resource), d.Record)
+		o, out := m.server.current(kindOf(a.free[0].Key.Resource), a.freeing)
 		drop := a.toDrop()
 		if out == ok {
 			m.frees++
@@ -228,107 +269,34 @@ func (a *attempt) step(m *model, fault bool) {
 			a.freed(m)
 		}
 	case a.next == callFreeRead:
-		d := a.free[0]
-		free := kindOf(d.Key.Resource)
-		a.answer, a.out = m.server.get(free, free.Versions[0], d.Record.Namespace, d.Record.Name)
+		free := kindOf(a.free[0].Key.Resource)
+		a.answer, a.out = m.server.get(free, free.Versions[0], a.freeing.Namespace, a.freeing.Name)
 		a.answered = true
 	case a.next == callList:
 		a.list(m)
 	}
 }
 
-// toDrop returns what is to go from the first dependent to be freed.
-func (a *attempt) toDrop() (drop []graph.Reference) {
-	for _, r := range a.free[0].Record.References {
-		if r.UID == a.key.UID {
-			drop = append(drop, r)
-		}
-	}
-	return drop
-}
-
-// freed goes on with the next dependent, and from the last to a search.
-func (a *attempt) freed(m *model) {
-	if len(a.free) > 0 {
-		a.free = a.free[1:]
-	}
-	a.tries = 0
-	a.freeNext(m)
-}
-
-func (a *attempt) freeNext(m *model) {
-	for len(a.free) > 0 && len(a.toDrop()) == 0 {
-		a.free = a.free[1:]
-		a.tries = 0
-	}
-	if len(a.free) > 0 {
-		if m.graph.Catalog().Resource(a.free[0].Key.Resource) == nil {
-			a.fail()
-			return
-		}
-		a.next = callFree
-		if a.tries++; a.tries > maxRounds {
-			a.fail()
-		}
-		return
-	}
-	a.next, a.writes, a.toList = callList, m.server.writes, nil
-	for _, r := range m.graph.Catalog().Resources() {
-		if r.Monitored && (r.Namespaced || a.view.Record.Namespace == "") {
-			a.toList = append(a.toList, r)
-		}
-	}
-	if a.searched = a.toList; len(a.toList) == 0 {
-		a.listed(m)
-	}
-}
-
-// list reads one resource for dependents.
-func (a *attempt) list(m *model) {
-	k := kindOf(a.toList[0].GroupResource())
-	if !m.server.served[k] {
+// wrote takes in the answer to a write of the object itself.
+func (a *attempt) wrote(m *model, out outcome, fault bool) {
+	switch {
+	case fault || out == unserved:
 		a.fail()
-		return
+	case out == conflict:
+		a.next = callRead
+	case out == notFound:
+		a.gone(m)
+		a.finish()
+	default:
+		a.finish()
 	}
-	for _, uid := range slices.Sorted(maps.Keys(m.server.objects)) {
-		o, ns := m.server.objects[uid], a.view.Record.Namespace
-		if o.storage == k.storage && (ns == "" || o.namespace == ns) && refersTo(o.record(), a.key.UID) {
-			a.free = append(a.free, graph.Dependent{Key: graph.Key{Resource: k.GroupResource(), UID: uid}, Record: o.record()})
-		}
-	}
-	if a.toList = a.toList[1:]; len(a.toList) == 0 {
-		a.listed(m)
-	}
-}
-
-func (a *attempt) listed(m *model) {
-	if len(a.free) > 0 {
-		a.freeNext(m)
-		return
-	}
-	a.freeAll = true
-	a.let(m)
-}
-
-// let has an owner's finalizer removed, now that its dependents are free.
-func (a *attempt) let(m *model) {
-	if a.rounds++; a.rounds > maxRounds {
-		a.fail()
-		return
-	}
-	a.next = callRelease
-	m.orphaned[a.key.UID] = true
 }
 
 // released takes in the answer to the removal of a finalizer.
 func (a *attempt) released(m *model, out outcome, fault bool) {
 	if a.orphaning && !fault && out == conflict {
 		delete(m.orphaned, a.key.UID)
-		if len(kindsOf(m.storages[a.key.UID])) > 1 {
-			// Two attempts, one for each resource that shows the owner: the later one's
-			// conflict makes the collector forget what the earlier one did.
-			m.server.forgotten[a.key.UID] = true
-		}
+		m.forgetOrphaned(a.key.UID)
 	}
 	switch {
 	case fault || out == unserved:
@@ -336,94 +304,103 @@ func (a *attempt) released(m *model, out outcome, fault bool) {
 	case out == conflict && a.orphaning:
 		a.next = callOwner
 	case out == conflict:
-		a.live = nil
-		a.look(m)
+		a.renew(m)
 	default:
 		a.finish()
+		if a.orphaning {
+			delete(m.freed, a.key)
+		}
 	}
 }
 
-func (a *attempt) wrote(out outcome, fault bool) {
-	switch {
-	case fault || out == unserved:
-		a.fail()
-	case out == conflict:
-		a.next = callRead
-	default:
-		a.again = a.decision.Again
-		a.finish()
+// forgetOrphaned notes, for the oracle, that of two attempts to orphan, one for each
+// resource that shows the owner, the later one's conflict makes the collector forget what
+// the earlier one did.
+func (m *model) forgetOrphaned(owner types.UID) {
+	if len(kindsOf(m.storages[owner])) > 1 {
+		m.server.forgotten[owner] = true
 	}
 }
 
 // take takes in the answer of a read.
 func (a *attempt) take(m *model) {
-	if a.out == unserved {
+	switch {
+	case a.next == callVerify:
+		a.verified(m)
+		return
+	case a.out == unserved:
 		a.fail()
+		return
+	case a.next == callFreeRead:
+		if a.out == notFound || a.answer.uid != a.free[0].Key.UID {
+			m.gone(a.free[0].Key, a.freeing)
+			a.freed(m)
+			return
+		}
+		a.freeing = a.answer.record()
+		a.freeOne(m)
+		return
+	case a.out == notFound || a.answer.uid != a.key.UID:
+		a.gone(m)
+		if a.orphaning {
+			delete(m.freed, a.key)
+		}
+		a.finish()
 		return
 	}
 	switch a.next {
 	case callConfirm:
-		if a.out == notFound || a.answer.uid != a.key.UID {
-			m.consider(m.graph.Deleted(a.key.Resource, a.view.Record))
-		} else {
-			m.consider(m.graph.Confirm(a.key, a.answer.record()))
-			m.queue[a.key] = true
-		}
+		m.consider(m.graph.Confirm(a.key, a.answer.record(), m.now))
+		m.queue[a.key] = true
 		a.finish()
-		return
-	case callOwner:
-		if a.out == notFound || a.answer.uid != a.key.UID || !a.orphaning && !a.answer.waits() || a.orphaning && !(a.answer.deleting && a.answer.orphan) {
-			a.finish()
-			return
-		}
-		a.live = a.answer.record()
-		if a.freeAll {
-			a.let(m)
-			return
-		}
-		if a.next = callRelease; a.orphaning {
-			a.free = m.graph.Dependents(a.key.UID)
-			slices.SortFunc(a.free, func(x, y graph.Dependent) int {
-				return cmp.Or(cmp.Compare(x.Key.UID, y.Key.UID), cmp.Compare(x.Key.Resource.String(), y.Key.Resource.String()))
-			})
-			a.freeNext(m)
-		}
-		return
-	case callFreeRead:
-		if a.out == notFound || a.answer.uid != a.free[0].Key.UID {
-			a.freed(m)
-			return
-		}
-		a.free[0].Record = a.answer.record()
-		a.freeNext(m)
-		return
 	case callRead:
-		if a.out == notFound || a.answer.uid != a.key.UID || a.answer.deleting {
+		if a.answer.deleting {
 			a.finish()
 			return
 		}
 		a.live = a.answer.record()
-		a.look(m)
-		return
-	}
-	o := a.toVerify[0]
-	fact := graph.Fact{State: graph.Absent}
-	if a.out == ok && a.answer.uid == o.Reference.UID {
-		fact = graph.Fact{State: graph.Present, Seen: a.asked, Waiting: a.answer.waits()}
-	}
-	a.proved = append(a.proved, proof{o.Reference, o.At, fact})
-	if fact.State == graph.Present && m.server.objects[o.Reference.UID] == nil && !m.fact(o).Proved() {
-		m.stale = true
-	}
-	m.graph.Learn(o.Reference.UID, o.At, fact)
-	if a.toVerify = a.toVerify[1:]; len(a.toVerify) == 0 {
-		a.look(m)
+		a.renew(m)
+	case callOwner:
+		a.target = a.answer.record()
+		switch {
+		case a.orphaning:
+			a.ownerRead(m)
+		case !a.answer.waits():
+			a.finish()
+		default:
+			a.next = callRelease
+		}
 	}
 }
 
-// fact returns what the graph has about an owner at a place.
-func (m *model) fact(o graph.OwnerView) graph.Fact {
-	return m.graph.ViewOf(alphas.GroupResource(), &graph.Record{Namespace: o.At.Namespace, References: []graph.Reference{o.Reference}}).Owners[0].Fact
+// verified takes in the answer of the read of an owner.
+func (a *attempt) verified(m *model) {
+	o := a.toVerify[0]
+	a.toVerify = a.toVerify[1:]
+	if a.out == unserved {
+		a.unread = true
+		a.verifyNext(m)
+		return
+	}
+	fact := graph.Fact{State: graph.Absent}
+	if a.out == ok && a.answer.uid == o.Reference.UID {
+		fact = graph.Fact{State: graph.Present, Seen: a.asked}
+		if rec := a.answer.record(); rec.WaitingForDependents() {
+			fact.Waiting, fact.Version = true, rec.ResourceVersion
+		}
+		m.noteStale(o.Reference.UID, o.At)
+	}
+	a.proved = append(a.proved, proof{o.Reference, o.At, fact})
+	m.graph.Learn(o.Reference.UID, o.At, fact)
+	a.verifyNext(m)
+}
+
+// noteStale notes, for the oracle, that the graph is about to be told of an owner's
+// presence, if that has ended meanwhile and the graph has no proof of it.
+func (m *model) noteStale(owner types.UID, at graph.Coordinates) {
+	if m.server.objects[owner] == nil && !m.graph.Known(owner, at).Proved() {
+		m.stale = true
+	}
 }
 
 func splitAPIVersion(s string) (group, version string) {

@@ -45,6 +45,8 @@ type object struct {
 	version  int
 	refs     []graph.Reference
 	deleting bool
+	// deletedAt is when somebody deleted it.
+	deletedAt time.Time
 	// held is somebody else's finalizer; the two others are the collector's.
 	held, foreground, orphan bool
 	// named says when each reference came, for the oracle.
@@ -63,10 +65,14 @@ func (o *object) waits() bool { return o.deleting && o.foreground }
 func (o *object) bound() bool { return o.held || o.foreground || o.orphan }
 
 func (o *object) record() *graph.Record {
-	return &graph.Record{
+	r := &graph.Record{
 		Namespace: o.namespace, Name: o.name, UID: o.uid, ResourceVersion: strconv.Itoa(o.version),
 		References: o.refs, Deleting: o.deleting, Foreground: o.foreground, Orphan: o.orphan,
 	}
+	if o.deleting {
+		r.DeletedAt = o.deletedAt.Unix()
+	}
+	return r
 }
 
 type nameKey struct{ storage, namespace, name string }
@@ -86,8 +92,9 @@ type server struct {
 	objects map[types.UID]*object
 	names   map[nameKey]types.UID
 	served  map[*kind]bool
-	// wasUnserved holds kinds that were not served at some time.
-	wasUnserved map[*kind]bool
+	// wasUnserved holds kinds that were not served at some time, and hidden those that
+	// are not now though their objects may exist.
+	wasUnserved, hidden map[*kind]bool
 	// tell is called for every change, with what remains of the object or, for
 	// its end, with its last state.
 	tell   func(o *object, ended bool)
@@ -106,12 +113,15 @@ type server struct {
 	// forgotten holds those of them that a user has deleted on other terms since, while
 	// somebody else's finalizer held them.
 	forgotten map[types.UID]bool
+	// ghosts holds every state that objects of several kinds have had. While one of the
+	// kinds is hidden nobody can see that what was last shown of it is over.
+	ghosts []*object
 }
 
 func newServer() *server {
 	s := &server{
 		objects: map[types.UID]*object{}, names: map[nameKey]types.UID{},
-		served: map[*kind]bool{}, wasUnserved: map[*kind]bool{}, now: epoch,
+		served: map[*kind]bool{}, wasUnserved: map[*kind]bool{}, hidden: map[*kind]bool{}, now: epoch,
 		waited: map[types.UID]time.Time{}, orphaned: map[types.UID]*object{}, forgotten: map[types.UID]bool{}, orphaning: map[types.UID]bool{},
 		tell: func(*object, bool) {},
 	}
@@ -134,9 +144,6 @@ func (s *server) put(o object) {
 	if old != nil && old.waits() && !o.waits() {
 		s.waited[o.uid] = s.now
 	}
-	if o.waits() && s.orphaned[o.uid] != nil {
-		s.forgotten[o.uid] = true
-	}
 	if o.deleting && o.orphan {
 		s.orphaning[o.uid] = true
 	}
@@ -155,6 +162,9 @@ func (s *server) put(o object) {
 	o.named = named
 	s.objects[o.uid] = &o
 	s.names[nameKey{o.storage, o.namespace, o.name}] = o.uid
+	if len(kindsOf(o.storage)) > 1 {
+		s.ghosts = append(s.ghosts, &o)
+	}
 	s.tell(&o, false)
 }
 
@@ -202,13 +212,18 @@ const (
 // collector's finalizers, also on an object that is being deleted already.
 func (s *server) end(o *object, p policy) {
 	marked := *o
-	marked.deleting = true
+	if !o.deleting {
+		marked.deleting, marked.deletedAt = true, s.now
+	}
 	if p != "" {
 		marked.foreground, marked.orphan = p == foreground, p == orphan
 	} else if o.orphan {
 		marked.foreground = false
 	}
 	if !o.deleting || marked.foreground != o.foreground || marked.orphan != o.orphan {
+		if p != "" && p != orphan && s.orphaned[o.uid] != nil {
+			s.forgotten[o.uid] = true
+		}
 		s.put(marked)
 	}
 }
@@ -232,10 +247,11 @@ func (s *server) unblock(o *object, unblock []graph.Reference) {
 	s.put(free)
 }
 
-// setServed makes a kind appear or disappear. Its objects stay in the store, as
-// when the server that answers for them is down.
-func (s *server) setServed(k *kind, served bool) {
+// setServed makes a kind appear or disappear. Unless it has ended, its objects stay in
+// the store, as when the server that answers for them is down.
+func (s *server) setServed(k *kind, served, ended bool) {
 	s.served[k] = served
+	s.hidden[k] = !served && !ended
 	if !served {
 		s.wasUnserved[k] = true
 	}

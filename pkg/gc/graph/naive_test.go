@@ -85,16 +85,16 @@ func (m *naive) unsettled(keys []Key) (look []Key) {
 func (m *naive) setCatalog(resources []*Resource, now time.Time) []Key {
 	m.resources = resources
 	m.sync(now)
-	var all, waiting []Key
+	var all, unfinished []Key
 	for k, rec := range m.objects {
 		if len(rec.References) > 0 {
 			all = append(all, k)
 		}
-		if waits(rec) {
-			waiting = append(waiting, k)
+		if waits(rec) || rec.Deleting && rec.Orphan || m.missing[k] {
+			unfinished = append(unfinished, k)
 		}
 	}
-	return append(m.unsettled(all), waiting...)
+	return append(m.unsettled(all), unfinished...)
 }
 
 // sync notes since when all that can be read has been listed.

@@ -121,6 +121,24 @@ func TestCatalogWakesWhatIsNotSettledUnderIt(t *testing.T) {
 	wantKeys(t, "the scope changes", g.serve(things, &scoped), key(things, "dangling"), key(things, "old"), key(things, "settled"))
 }
 
+// TestKindServedAgainWakesWhatWaitsForThat: a kind is not served for a while, and its
+// objects stay. Those that something is to be done about were looked at meanwhile, in
+// vain, and the monitor that takes over has nothing new to show.
+func TestKindServedAgainWakesWhatWaitsForThat(t *testing.T) {
+	g := newGraph(t)
+	orphaning := object("n", "orphaning")
+	orphaning.Deleting, orphaning.Orphan = true, true
+	g.show(widgets, orphaning)
+	g.show(widgets, waiting(object("n", "waiting")))
+	g.show(widgets, object("n", "missing"))
+	g.show(things, object("n", "d", to(widgets, "missing")))
+	g.vanish(widgets, "missing")
+	g.show(widgets, object("n", "free"))
+	g.serve(things)
+	g.Suspend(widgets.GroupResource(), g.now)
+	wantKeys(t, "served again", g.serve(universe...), key(widgets, "orphaning"), key(widgets, "waiting"), key(widgets, "missing"))
+}
+
 // TestVanishedObjectIsAllThatIsLookedAt: what it named and what names it waits for
 // what a live read says of it.
 func TestVanishedObjectIsAllThatIsLookedAt(t *testing.T) {

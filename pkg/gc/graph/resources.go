@@ -7,7 +7,9 @@ import (
 )
 
 // SetCatalog replaces what is known of the served kinds. It returns the objects
-// whose references may be judged otherwise now. It takes time linear in all references.
+// whose references may be judged otherwise now, and those that something is to be done
+// about which can be done only while their own kind is served. It takes time linear in all
+// references.
 func (g *Graph) SetCatalog(c *Catalog, now time.Time) []Key {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -20,15 +22,13 @@ func (g *Graph) SetCatalog(c *Catalog, now time.Time) []Key {
 	}
 	for _, n := range g.nodes {
 		for ; n != nil; n = n.twin {
-			if len(n.rec.References) > 0 && !g.ownersSolid(n) {
+			if n.missing || len(n.rec.References) > 0 && !g.ownersSolid(n) {
 				affected.add(n)
 			}
 		}
 	}
 	for n := range g.collecting {
-		if n.rec.WaitingForDependents() {
-			affected.add(n)
-		}
+		affected.add(n)
 	}
 	return affected.all(g)
 }
