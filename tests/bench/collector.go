@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -91,8 +92,13 @@ func runCollector(args []string) error {
 	if len(args) != 2 {
 		return errors.New("a collector needs its name and a kubeconfig")
 	}
-	// Upstream's collector logs every failure.
-	klog.LogToStderr(false)
+	// Upstream's collector logs every failure, with all owners of the object. klog writes errors to stderr too, unless
+	// its threshold is higher.
+	settings := flag.NewFlagSet("klog", flag.ContinueOnError)
+	klog.InitFlags(settings)
+	if err := errors.Join(settings.Set("logtostderr", "false"), settings.Set("stderrthreshold", "FATAL")); err != nil {
+		return err
+	}
 	klog.SetOutput(io.Discard)
 	config, err := clientConfig(args[1])
 	if err != nil {

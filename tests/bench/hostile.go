@@ -22,8 +22,8 @@ const (
 	recoverWithin = 2 * time.Second
 	// cleanWithin is how soon after the attacker's deletion its objects are gone, and the memory that they took.
 	cleanWithin = 60 * time.Second
-	// unslowed is what a cascade may take, in seconds, where upstream's collector is not slowed down, or does not end.
-	unslowed = 1
+	// unslowed is what a cascade may take where upstream's collector is not slowed down, or never ends.
+	unslowed = time.Second
 	// keptMemory is how much more memory may be taken afterwards, in MiB.
 	keptMemory = 50
 )
@@ -282,6 +282,14 @@ type outcome struct {
 	left int           // of its objects, then
 }
 
+// twice returns, in seconds, what a cascade may take that fared so beside upstream's collector.
+func (o outcome) twice() float64 {
+	if o.took <= unslowed || o.left > 0 {
+		return unslowed.Seconds()
+	}
+	return 2 * o.took.Seconds()
+}
+
 // cascade deletes the owner and waits until all has gone, but not for ever.
 func (by *bystander) cascade(ctx context.Context, s *server, policy metav1.DeletionPropagation) (outcome, error) {
 	bounded, cancel := context.WithTimeout(ctx, bystanderPatience)
@@ -395,18 +403,15 @@ func (b *bench) reportOrdeal(name, who string, o ordeal, theirs *ordeal) {
 			note(what+": did not end; left", float64(o.left), "objects", unbounded)
 		}
 	}
-	during := 0.0
+	during, ten := 0.0, 0.0
 	if theirs != nil {
-		during = unslowed
-		if slowed := theirs.during.took > 2*theirs.peace.took; slowed && theirs.during.left == 0 {
-			during = 2 * theirs.during.took.Seconds()
-		}
+		during, ten = theirs.during.twice(), theirs.ten.twice()
 	}
 	fared(fmt.Sprintf("cascade of %d in peace", bystanderObjects), o.peace, unbounded)
 	fared("the same during the attack", o.during, during)
 	fared(fmt.Sprintf("the same %s after", recoverWithin), o.after, 2*o.peace.took.Seconds())
 	if o.ten.took > 0 {
-		fared("cascade of 10 in the attacker's namespace", o.ten, unslowed)
+		fared("cascade of 10 in the attacker's namespace", o.ten, ten)
 	}
 	if o.rate > 0 {
 		note("the attacker's patches", o.rate, "/s", unbounded)
