@@ -179,8 +179,8 @@ func WaitingIn(g *graph.Graph, o decide.Options, now time.Time) (list []Waiting,
 // deadline returns when the foreground deletion of an object that has to wait is given
 // up on.
 func deadline(g *graph.Graph, v *graph.View, o decide.Options, now time.Time) time.Time {
-	if v.Blocking == 0 {
-		return time.Time{}
+	if v.Blocking == 0 && !v.SyncedSince.IsZero() {
+		return time.Time{} // it goes within seconds
 	}
 	decide.From(g, v, o, now) // surveys, if that is what the deadline depends on
 	t, _ := decide.Deadline(v, o, now)
