@@ -26,7 +26,7 @@ type counted struct {
 }
 
 // fewNodes is up to how many nodes a set needs no map.
-const fewNodes = 8
+const fewNodes = 16
 
 func (s *nodeSet) len() int { return len(s.few) + len(s.many) }
 
