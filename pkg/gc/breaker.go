@@ -60,11 +60,17 @@ func (b *breaker) run(ctx, calls context.Context) {
 		if !b.gate.wait(ctx) {
 			return
 		}
-		// Both, always: a failure must not eat up a change.
-		changed := b.graph.TakeWaitingChanged()
-		if changed || b.due() {
-			b.breakAll(calls)
-		}
+		b.look(calls)
+	}
+}
+
+// look breaks the rings that there are, if anything has changed or one is to be tried
+// again.
+func (b *breaker) look(ctx context.Context) {
+	// Both, always: a failure must not eat up a change.
+	changed := b.graph.TakeWaitingChanged()
+	if changed || b.due() {
+		b.breakAll(ctx)
 	}
 }
 
@@ -82,7 +88,12 @@ func (b *breaker) due() bool {
 // is tried again after a delay of its own, and keeps no other waiting.
 func (b *breaker) breakAll(ctx context.Context) {
 	rings := b.graph.Cycles()
-	slices.SortFunc(rings, func(x, y []graph.Member) int { return cmp.Compare(len(x), len(y)) })
+	slices.SortFunc(rings, func(x, y []graph.Member) int {
+		if d := cmp.Compare(len(x), len(y)); d != 0 {
+			return d
+		}
+		return compareKeys(firstMember(x), firstMember(y))
+	})
 	later := map[graph.Key]ringRetry{}
 	for _, ring := range rings {
 		k := firstMember(ring)
@@ -108,9 +119,11 @@ func (b *breaker) breakAll(ctx context.Context) {
 
 // firstMember returns the member of a ring that stands for it.
 func firstMember(ring []graph.Member) graph.Key {
-	return slices.MinFunc(ring, func(x, y graph.Member) int {
-		return cmp.Or(cmp.Compare(x.Key.UID, y.Key.UID), cmp.Compare(x.Key.Resource.String(), y.Key.Resource.String()))
-	}).Key
+	return slices.MinFunc(ring, func(x, y graph.Member) int { return compareKeys(x.Key, y.Key) }).Key
+}
+
+func compareKeys(x, y graph.Key) int {
+	return cmp.Or(cmp.Compare(x.UID, y.UID), cmp.Compare(x.Resource.String(), y.Resource.String()))
 }
 
 // breakRing reads the members of a ring live, finds the rings among what is really

@@ -30,11 +30,7 @@ type breaking struct {
 	// delay of its own, here at any time and with all others: a ring that is not tried is
 	// one that is tried at another time.
 	again bool
-
-	// within is for the oracle: the states of objects that were within a ring at any
-	// moment since the look began, which was after so many writes.
-	within     map[within]bool
-	writesSeen int
+	over  bool
 }
 
 // ringCall is what a look for rings does next.
@@ -53,9 +49,9 @@ type within struct {
 	ref     graph.Reference
 }
 
-// canLook is true if a look for rings may begin.
+// canLook is true if a look for rings may begin and may find something.
 func (m *model) canLook() bool {
-	return m.detects && m.breaking == nil && (m.waitingChanged || m.lookAgain)
+	return m.detects && m.breaking == nil && (m.real != nil || m.waitingChanged || m.lookAgain)
 }
 
 // lookForRings begins a look. Which ring comes first is chance: reversed tries both.
@@ -63,15 +59,38 @@ func (m *model) lookForRings(reversed bool) bool {
 	if !m.canLook() {
 		return false
 	}
+	m.within, m.writesSeen = map[within]bool{}, -1
+	if m.real != nil {
+		m.noteRings()
+		m.breaking = m.real.begin(m, &turn{looking: true})
+		m.lookEnded()
+		return true
+	}
 	m.waitingChanged, m.lookAgain = false, false
-	b := &breaking{rings: m.graph.Cycles(), within: map[within]bool{}, writesSeen: -1}
+	b := &breaking{rings: m.graph.Cycles()}
 	sortRings(b.rings)
 	if reversed {
 		slices.Reverse(b.rings)
 	}
 	m.breaking = b
 	b.begin(m)
+	m.lookEnded()
 	return true
+}
+
+// lookOn takes a step of the look for rings.
+func (m *model) lookOn(n int, fault bool) bool {
+	if !m.breaking.step(m, n, fault) {
+		return false
+	}
+	m.lookEnded()
+	return true
+}
+
+func (m *model) lookEnded() {
+	if m.breaking.ended(m) {
+		m.breaking = nil
+	}
 }
 
 // sortRings puts rings in the order in which pkg/gc/breaker.go works on them: small ones
@@ -93,7 +112,7 @@ func sortRings(rings [][]graph.Member) {
 func (b *breaking) begin(m *model) {
 	b.failed = false
 	if len(b.rings) == 0 {
-		m.breaking, m.lookAgain = nil, b.again
+		m.lookAgain, b.over = b.again, true
 		return
 	}
 	b.next, b.reads, b.live = ringRead, slices.Clone(b.rings[0]), map[schema.GroupResource][]*graph.Record{}
@@ -106,7 +125,8 @@ func (b *breaking) done(m *model, broken bool) {
 	b.begin(m)
 }
 
-// choices is how many steps may come next.
+func (b *breaking) ended(*model) bool { return b.over }
+
 func (b *breaking) choices() int {
 	switch {
 	case b.next == ringRead:
@@ -119,8 +139,6 @@ func (b *breaking) choices() int {
 	return 1
 }
 
-// step takes the nth of the steps that may come next. fault makes a call fail: a read
-// before it is sent, a write after it was done.
 func (b *breaking) step(m *model, n int, fault bool) bool {
 	if n >= b.choices() {
 		return false
@@ -211,14 +229,14 @@ func (b *breaking) unblock(m *model, mem graph.Member) bool {
 }
 
 // noteRings notes, for the oracle, what is within a ring now.
-func (b *breaking) noteRings(m *model) {
-	if b.writesSeen == m.server.writes {
+func (m *model) noteRings() {
+	if m.writesSeen == m.server.writes {
 		return
 	}
-	b.writesSeen = m.server.writes
+	m.writesSeen = m.server.writes
 	f := facts{objects: m.server.objects}
 	for _, w := range f.ringed(func(*kind) bool { return true }) {
-		b.within[w] = true
+		m.within[w] = true
 	}
 }
 

@@ -114,7 +114,7 @@ func (a *attempt) search(m *model) {
 		a.let(m)
 		return
 	}
-	a.next, a.writes, a.toList = callList, m.server.writes, nil
+	a.next, a.toList, a.pass = callList, nil, &pass{writes: m.server.writes}
 	resources := slices.Clone(m.graph.Catalog().Resources())
 	namespace := a.view.Record.Namespace
 	if failed, has := m.unlisted[namespace]; has {
@@ -132,7 +132,7 @@ func (a *attempt) search(m *model) {
 			a.toList = append(a.toList, r)
 		}
 	}
-	if a.searched = a.toList; len(a.toList) == 0 {
+	if a.pass.searched = a.toList; len(a.toList) == 0 {
 		a.listed(m)
 	}
 }

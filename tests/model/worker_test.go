@@ -72,9 +72,8 @@ type attempt struct {
 	over     bool
 	searches int
 	toList   []*graph.Resource
-	searched []*graph.Resource
-	writes   int  // on the server, when the last search began
-	letting  bool // all that is left is the finalizer
+	pass     *pass // the last search
+	letting  bool  // all that is left is the finalizer
 
 	// How it ended, once next is idle. turnOver is true if it is to go on.
 	failed, turnOver bool
@@ -197,12 +196,15 @@ func (m *model) gone(k graph.Key, rec *graph.Record) {
 	m.consider(m.graph.Deleted(k.Resource, rec, m.now))
 }
 
-// choices is how many steps may come next.
 func (a *attempt) choices() int { return 1 }
 
-// step makes the call, or takes its answer in. fault makes a call fail: a read
-// before it is sent, a write after it was done.
-func (a *attempt) step(m *model, fault bool) {
+// step makes the call, or takes its answer in.
+func (a *attempt) step(m *model, _ int, fault bool) bool {
+	a.move(m, fault)
+	return true
+}
+
+func (a *attempt) move(m *model, fault bool) {
 	k, rec := kindOf(a.key.Resource), a.view.Record
 	switch {
 	case a.answered:
@@ -244,7 +246,7 @@ func (a *attempt) step(m *model, fault bool) {
 		if out == ok {
 			released := *o
 			if a.orphaning {
-				m.judgeOrphaned(o, a.searched, a.writes)
+				m.judgeOrphaned(o, a.pass)
 				released.orphan = false
 			} else {
 				m.judgeRelease(o, a.decided, a.went, a.decision.Reason == decide.TimedOut)
