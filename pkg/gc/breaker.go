@@ -161,7 +161,22 @@ func (b *breaker) breakRing(ctx context.Context, ring []graph.Member) error {
 			return err
 		}
 	}
+	if !unchanged(all(live), ring) {
+		// If there was no ring just when it was read it may have been closed again since, and
+		// then events that were lost leave nothing new to be seen.
+		return errRingChanges
+	}
 	return nil
+}
+
+// all returns objects that were read as members of no ring.
+func all(live map[schema.GroupResource][]*graph.Record) (read []graph.Member) {
+	for gr, records := range live {
+		for _, rec := range records {
+			read = append(read, graph.Member{Key: graph.Key{Resource: gr, UID: rec.UID}, Record: rec})
+		}
+	}
+	return read
 }
 
 // unchanged is true if every member that was read live has the version that the graph

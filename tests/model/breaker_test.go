@@ -16,8 +16,9 @@ import (
 type breaking struct {
 	// rings are those that the graph had; the first is worked on.
 	rings [][]graph.Member
-	// reads holds its members that are still to be read, and live what was read.
+	// reads holds its members that are still to be read, and read and live what was read.
 	reads []graph.Member
+	read  []graph.Member
 	live  map[schema.GroupResource][]*graph.Record
 	// found are the rings among what was read, writes the members of the first that
 	// are still to be unblocked.
@@ -115,7 +116,11 @@ func (b *breaking) begin(m *model) {
 		m.lookAgain, b.over = b.again, true
 		return
 	}
-	b.next, b.reads, b.live = ringRead, slices.Clone(b.rings[0]), map[schema.GroupResource][]*graph.Record{}
+	b.next, b.read, b.live = ringRead, nil, map[schema.GroupResource][]*graph.Record{}
+	b.reads = slices.DeleteFunc(slices.Clone(b.rings[0]), func(mem graph.Member) bool { return m.graph.Catalog().Resource(mem.Key.Resource) == nil })
+	if len(b.reads) == 0 {
+		b.next = ringFind
+	}
 }
 
 // done leaves a ring.
@@ -147,7 +152,7 @@ func (b *breaking) step(m *model, n int, fault bool) bool {
 	case ringRead:
 		mem := b.reads[n]
 		b.reads = slices.Delete(slices.Clone(b.reads), n, n+1)
-		if !fault && b.read(m, mem) {
+		if !fault && b.readMember(m, mem) {
 			if len(b.reads) == 0 {
 				b.next = ringFind
 			}
@@ -180,47 +185,44 @@ func (b *breaking) step(m *model, n int, fault bool) bool {
 
 func (b *breaking) nextFound(m *model) {
 	if len(b.found) == 0 {
-		b.done(m, true)
+		b.done(m, !slices.ContainsFunc(b.read, func(read graph.Member) bool { return !b.isKnown(read) }))
 		return
 	}
-	if !b.unchanged() {
+	if slices.ContainsFunc(b.found[0], func(read graph.Member) bool { return !b.isKnown(read) }) {
 		b.done(m, false)
 		return
 	}
-	b.next, b.writes = ringWrite, b.found[0]
+	b.next = ringWrite
+	b.writes = slices.DeleteFunc(slices.Clone(b.found[0]), func(mem graph.Member) bool {
+		return len(mem.Blocking) == 0 || m.graph.Catalog().Resource(mem.Key.Resource) == nil
+	})
+	if len(b.writes) == 0 {
+		b.found = b.found[1:]
+		b.nextFound(m)
+	}
 }
 
-// unchanged is true if all members were read as the graph had them when the look began.
-func (b *breaking) unchanged() bool {
-	for _, read := range b.found[0] {
-		if !slices.ContainsFunc(b.rings[0], func(known graph.Member) bool {
-			return known.Key == read.Key && known.Record.ResourceVersion == read.Record.ResourceVersion
-		}) {
-			return false
-		}
-	}
-	return true
+// isKnown is true if a member was read as the graph had it when the look began.
+func (b *breaking) isKnown(read graph.Member) bool {
+	return slices.ContainsFunc(b.rings[0], func(known graph.Member) bool {
+		return known.Key == read.Key && known.Record.ResourceVersion == read.Record.ResourceVersion
+	})
 }
 
-// read reads a member; false if that failed.
-func (b *breaking) read(m *model, mem graph.Member) bool {
-	if m.graph.Catalog().Resource(mem.Key.Resource) == nil {
-		return true
-	}
+// readMember reads a member; false if that failed.
+func (b *breaking) readMember(m *model, mem graph.Member) bool {
 	k := kindOf(mem.Key.Resource)
-	o, out := m.server.get(k, k.Versions[0], mem.Record.Namespace, mem.Record.Name)
+	o, out := m.get(k, k.Versions[0], mem.Record.Namespace, mem.Record.Name, false)
 	if out == ok && o.uid == mem.Key.UID {
 		b.live[mem.Key.Resource] = append(b.live[mem.Key.Resource], o.record())
+		b.read = append(b.read, graph.Member{Key: mem.Key, Record: o.record()})
 	}
 	return out != unserved
 }
 
 // unblock takes a member's references within the ring out of it; false if that failed.
 func (b *breaking) unblock(m *model, mem graph.Member) bool {
-	if m.graph.Catalog().Resource(mem.Key.Resource) == nil || len(mem.Blocking) == 0 {
-		return true
-	}
-	o, out := m.server.current(kindOf(mem.Key.Resource), mem.Record)
+	o, out := m.patch(kindOf(mem.Key.Resource), mem.Record, "references %v", unblocking(mem.Record.References, mem.Blocking))
 	if out == ok {
 		m.judgeUnblock(o, mem.Blocking)
 		m.server.unblock(o, mem.Blocking)

@@ -143,6 +143,7 @@ func (m *model) holds() bool { return len(m.graph.Suspended()) > 0 }
 // list reads one resource for dependents.
 func (a *attempt) list(m *model) {
 	k := kindOf(a.toList[0].GroupResource())
+	m.called("list %s %s", k.Versions[0], place(k, a.view.Record.Namespace, ""))
 	if !m.server.served[k] {
 		a.cannotList(m)
 		return

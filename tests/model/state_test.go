@@ -246,7 +246,7 @@ func stateOf(m *model, positions []int, declared []graph.Reference) state {
 		s.number(int(a.out))
 		s.flag(a.answered, a.unread)
 		s.record(a.live)
-		s.record(a.target)
+		s.object(a.target)
 		s.record(a.view.Record)
 		s.object(a.answer)
 		s.owners(a.view.Owners, m.now)

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"path"
 	"slices"
 	"strings"
 
@@ -112,9 +111,7 @@ func (r *request) removesFinalizer() bool {
 }
 
 // place orders requests that are under way at once.
-func (r *request) place() string {
-	return path.Join(r.kind.GroupResource().String(), r.namespace, r.name)
-}
+func (r *request) place() string { return place(r.kind, r.namespace, r.name) }
 
 // serve lets the request through to the server.
 func (r *request) serve(m *model) {
@@ -123,7 +120,7 @@ func (r *request) serve(m *model) {
 	case r.lists():
 		r.list(m)
 	case r.method == http.MethodGet:
-		o, out := m.server.get(r.kind, r.version, r.namespace, r.name)
+		o, out := m.get(r.kind, r.version, r.namespace, r.name, r.whole)
 		r.found = o
 		r.respond(o, out)
 	case r.method == http.MethodDelete:
@@ -135,6 +132,7 @@ func (r *request) serve(m *model) {
 
 func (r *request) list(m *model) {
 	s := m.server
+	m.called("list %s %s", r.version, r.place())
 	if !s.served[r.kind] || !slices.Contains(r.kind.Versions, r.version) {
 		r.respond(nil, unserved)
 		return
@@ -213,18 +211,16 @@ func (r *request) patch(m *model) {
 // setFinalizers takes one of the collector's finalizers off an object; nothing else may
 // change.
 func (r *request) setFinalizers(m *model, o *object, finalizers []string) {
-	released := *o
+	released := o.without(r.turn.orphaning)
 	if r.turn.orphaning {
 		m.judgeOrphaned(o, r.turn.pass)
-		released.orphan = false
 	} else {
 		m.judgeRelease(o, r.turn.decided, r.turn.went, r.turn.late)
-		released.foreground = false
 	}
 	if want := released.metadata().Finalizers; !slices.Equal(want, finalizers) {
 		m.fail("the collector leaves %s the finalizers %v, not %v", o.uid, finalizers, want)
 	}
-	m.server.put(released)
+	m.server.put(*released)
 }
 
 // setReferences drops or unblocks references; nothing else may change.
