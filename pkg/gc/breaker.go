@@ -60,11 +60,17 @@ func (b *breaker) run(ctx, calls context.Context) {
 		if !b.gate.wait(ctx) {
 			return
 		}
-		// Both, always: a failure must not eat up a change.
-		changed := b.graph.TakeWaitingChanged()
-		if changed || b.due() {
-			b.breakAll(calls)
-		}
+		b.look(calls)
+	}
+}
+
+// look breaks the rings that there are, if anything has changed or one is to be tried
+// again.
+func (b *breaker) look(ctx context.Context) {
+	// Both, always: a failure must not eat up a change.
+	changed := b.graph.TakeWaitingChanged()
+	if changed || b.due() {
+		b.breakAll(ctx)
 	}
 }
 
@@ -82,7 +88,12 @@ func (b *breaker) due() bool {
 // is tried again after a delay of its own, and keeps no other waiting.
 func (b *breaker) breakAll(ctx context.Context) {
 	rings := b.graph.Cycles()
-	slices.SortFunc(rings, func(x, y []graph.Member) int { return cmp.Compare(len(x), len(y)) })
+	slices.SortFunc(rings, func(x, y []graph.Member) int {
+		if d := cmp.Compare(len(x), len(y)); d != 0 {
+			return d
+		}
+		return compareKeys(firstMember(x), firstMember(y))
+	})
 	later := map[graph.Key]ringRetry{}
 	for _, ring := range rings {
 		k := firstMember(ring)
@@ -108,9 +119,11 @@ func (b *breaker) breakAll(ctx context.Context) {
 
 // firstMember returns the member of a ring that stands for it.
 func firstMember(ring []graph.Member) graph.Key {
-	return slices.MinFunc(ring, func(x, y graph.Member) int {
-		return cmp.Or(cmp.Compare(x.Key.UID, y.Key.UID), cmp.Compare(x.Key.Resource.String(), y.Key.Resource.String()))
-	}).Key
+	return slices.MinFunc(ring, func(x, y graph.Member) int { return compareKeys(x.Key, y.Key) }).Key
+}
+
+func compareKeys(x, y graph.Key) int {
+	return cmp.Or(cmp.Compare(x.UID, y.UID), cmp.Compare(x.Resource.String(), y.Resource.String()))
 }
 
 // breakRing reads the members of a ring live, finds the rings among what is really
@@ -148,7 +161,22 @@ func (b *breaker) breakRing(ctx context.Context, ring []graph.Member) error {
 			return err
 		}
 	}
+	if !unchanged(all(live), ring) {
+		// If there was no ring just when it was read it may have been closed again since, and
+		// then events that were lost leave nothing new to be seen.
+		return errRingChanges
+	}
 	return nil
+}
+
+// all returns objects that were read as members of no ring.
+func all(live map[schema.GroupResource][]*graph.Record) (read []graph.Member) {
+	for gr, records := range live {
+		for _, rec := range records {
+			read = append(read, graph.Member{Key: graph.Key{Resource: gr, UID: rec.UID}, Record: rec})
+		}
+	}
+	return read
 }
 
 // unchanged is true if every member that was read live has the version that the graph

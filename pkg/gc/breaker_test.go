@@ -1,9 +1,11 @@
 package gc
 
 import (
+	"errors"
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/sirupsen/logrus"
 	logtest "github.com/sirupsen/logrus/hooks/test"
@@ -65,12 +67,35 @@ func TestRingThatIsNoneAnyMoreIsLeftAlone(t *testing.T) {
 		t.Fatalf("%d rings", len(rings))
 	}
 	// Somebody has taken the reference away; no event has come yet.
-	s.deleting("b", "b", metav1.FinalizerDeleteDependents)
-	if err := c.breaker.breakRing(t.Context(), rings[0]); err != nil {
-		t.Fatal(err)
+	b := s.deleting("b", "b", metav1.FinalizerDeleteDependents)
+	if err := c.breaker.breakRing(t.Context(), rings[0]); !errors.Is(err, errRingChanges) {
+		t.Fatalf("got %v: nobody would look again", err)
 	}
 	if got := blocks(s.objects["a"]); len(got) != 1 || !got[0] {
 		t.Errorf("a chain was cut: %v", got)
+	}
+	show(c, b)
+	if rings := c.graph.Cycles(); len(rings) > 0 {
+		t.Errorf("%d rings", len(rings))
+	}
+}
+
+// A ring is open just when it is read, and closed again before the monitor lists anew:
+// the graph hears of nothing but another version.
+func TestRingThatWasOpenWhenItWasReadIsBrokenLater(t *testing.T) {
+	c, s := collector(t, false)
+	now := time.Now()
+	c.now = func() time.Time { return now }
+	a := ringMember(c, s, "a", blocking("a", "a"))
+	s.before = func(string) { a.OwnerReferences, a.ResourceVersion = nil, "998" }
+	c.breaker.look(t.Context())
+	s.before = nil
+	a.OwnerReferences, a.ResourceVersion = []metav1.OwnerReference{blocking("a", "a")}, "999"
+	show(c, a)
+	now = now.Add(ringsEvery)
+	c.breaker.look(t.Context())
+	if got := blocks(a); got[0] {
+		t.Error("nobody has looked again")
 	}
 }
 

@@ -108,7 +108,10 @@ type Collector struct {
 }
 
 // New prepares a collector.
-func New(o Options) (*Collector, error) {
+func New(o Options) (*Collector, error) { return newCollector(o, newQueue) }
+
+// newCollector is New with queues of the caller's.
+func newCollector(o Options, queueOf func(name string, shape func(graph.Key) (string, int), now func() time.Time) *queue) (*Collector, error) {
 	registerCounters()
 	c := &Collector{
 		config:  o.Config,
@@ -128,7 +131,7 @@ func New(o Options) (*Collector, error) {
 	if err != nil {
 		return nil, fmt.Errorf("preparing the collector: %w", err)
 	}
-	deletes, orphans := newQueue(deleteQueue, c.graph.Shape, clock), newQueue(orphanQueue, c.graph.Shape, clock)
+	deletes, orphans := queueOf(deleteQueue, c.graph.Shape, clock), queueOf(orphanQueue, c.graph.Shape, clock)
 	c.observer, err = observe.New(observe.Options{
 		Config: o.Config, Graph: c.graph, Enqueue: deletes.enqueue, Ignore: o.Ignore,
 		SweepEvery: o.Resync, SyncError: countSyncError, Began: c.tally.begin, Ended: c.tally.end, Log: o.Log,

@@ -29,8 +29,9 @@ type search struct {
 // searched is one namespace, or all of them, that is being searched.
 type searched struct {
 	asking int // protected by search.mu
-	// running is held by who makes the pass, and protects failed.
-	running sync.Mutex
+	// running holds one token while somebody makes the pass, and protects failed. Waiting
+	// for it ends with a context, which a mutex does not offer.
+	running chan struct{}
 	failed  schema.GroupResource // what the last pass could not list
 
 	// mu protects next: who takes part in the pass after the one under way.
@@ -57,8 +58,12 @@ func (s *search) dependents(ctx context.Context, uid types.UID, namespace string
 	in.next = append(in.next, q)
 	in.mu.Unlock()
 
-	in.running.Lock()
-	defer in.running.Unlock()
+	select {
+	case in.running <- struct{}{}:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	defer func() { <-in.running }()
 	if !q.answered {
 		in.mu.Lock()
 		all := in.next
@@ -74,7 +79,7 @@ func (s *search) enter(namespace string) *searched {
 	defer s.mu.Unlock()
 	in := s.byNamespace[namespace]
 	if in == nil {
-		in = &searched{}
+		in = &searched{running: make(chan struct{}, 1)}
 		if s.byNamespace == nil {
 			s.byNamespace = map[string]*searched{}
 		}

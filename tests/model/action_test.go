@@ -46,6 +46,7 @@ type action struct {
 	refs            []graph.Reference
 	held            bool
 	n               int
+	choice          int // which of a worker's calls
 	key             graph.Key
 	policy          policy
 }
@@ -77,6 +78,9 @@ func (a action) String() string {
 	switch a.op {
 	case opRelist, opBegin, opOrphan, opStep, opTick, opPause, opLook, opBreak:
 		fmt.Fprintf(&b, " %d", a.n)
+	}
+	if a.choice > 0 {
+		fmt.Fprintf(&b, ", its call %d", a.choice)
 	}
 	if a.held {
 		b.WriteString(map[op]string{opCreate: " held", opStep: " fault", opBreak: " fault", opRelist: " empty"}[a.op])

@@ -16,8 +16,9 @@ import (
 type breaking struct {
 	// rings are those that the graph had; the first is worked on.
 	rings [][]graph.Member
-	// reads holds its members that are still to be read, and live what was read.
+	// reads holds its members that are still to be read, and read and live what was read.
 	reads []graph.Member
+	read  []graph.Member
 	live  map[schema.GroupResource][]*graph.Record
 	// found are the rings among what was read, writes the members of the first that
 	// are still to be unblocked.
@@ -30,11 +31,7 @@ type breaking struct {
 	// delay of its own, here at any time and with all others: a ring that is not tried is
 	// one that is tried at another time.
 	again bool
-
-	// within is for the oracle: the states of objects that were within a ring at any
-	// moment since the look began, which was after so many writes.
-	within     map[within]bool
-	writesSeen int
+	over  bool
 }
 
 // ringCall is what a look for rings does next.
@@ -53,9 +50,9 @@ type within struct {
 	ref     graph.Reference
 }
 
-// canLook is true if a look for rings may begin.
+// canLook is true if a look for rings may begin and may find something.
 func (m *model) canLook() bool {
-	return m.detects && m.breaking == nil && (m.waitingChanged || m.lookAgain)
+	return m.detects && m.breaking == nil && (m.real != nil || m.waitingChanged || m.lookAgain)
 }
 
 // lookForRings begins a look. Which ring comes first is chance: reversed tries both.
@@ -63,15 +60,38 @@ func (m *model) lookForRings(reversed bool) bool {
 	if !m.canLook() {
 		return false
 	}
+	m.within, m.writesSeen = map[within]bool{}, -1
+	if m.real != nil {
+		m.noteRings()
+		m.breaking = m.real.begin(m, &turn{looking: true})
+		m.lookEnded()
+		return true
+	}
 	m.waitingChanged, m.lookAgain = false, false
-	b := &breaking{rings: m.graph.Cycles(), within: map[within]bool{}, writesSeen: -1}
+	b := &breaking{rings: m.graph.Cycles()}
 	sortRings(b.rings)
 	if reversed {
 		slices.Reverse(b.rings)
 	}
 	m.breaking = b
 	b.begin(m)
+	m.lookEnded()
 	return true
+}
+
+// lookOn takes a step of the look for rings.
+func (m *model) lookOn(n int, fault bool) bool {
+	if !m.breaking.step(m, n, fault) {
+		return false
+	}
+	m.lookEnded()
+	return true
+}
+
+func (m *model) lookEnded() {
+	if m.breaking.ended(m) {
+		m.breaking = nil
+	}
 }
 
 // sortRings puts rings in the order in which pkg/gc/breaker.go works on them: small ones
@@ -93,10 +113,14 @@ func sortRings(rings [][]graph.Member) {
 func (b *breaking) begin(m *model) {
 	b.failed = false
 	if len(b.rings) == 0 {
-		m.breaking, m.lookAgain = nil, b.again
+		m.lookAgain, b.over = b.again, true
 		return
 	}
-	b.next, b.reads, b.live = ringRead, slices.Clone(b.rings[0]), map[schema.GroupResource][]*graph.Record{}
+	b.next, b.read, b.live = ringRead, nil, map[schema.GroupResource][]*graph.Record{}
+	b.reads = slices.DeleteFunc(slices.Clone(b.rings[0]), func(mem graph.Member) bool { return m.graph.Catalog().Resource(mem.Key.Resource) == nil })
+	if len(b.reads) == 0 {
+		b.next = ringFind
+	}
 }
 
 // done leaves a ring.
@@ -106,7 +130,8 @@ func (b *breaking) done(m *model, broken bool) {
 	b.begin(m)
 }
 
-// choices is how many steps may come next.
+func (b *breaking) ended(*model) bool { return b.over }
+
 func (b *breaking) choices() int {
 	switch {
 	case b.next == ringRead:
@@ -119,8 +144,6 @@ func (b *breaking) choices() int {
 	return 1
 }
 
-// step takes the nth of the steps that may come next. fault makes a call fail: a read
-// before it is sent, a write after it was done.
 func (b *breaking) step(m *model, n int, fault bool) bool {
 	if n >= b.choices() {
 		return false
@@ -129,7 +152,7 @@ func (b *breaking) step(m *model, n int, fault bool) bool {
 	case ringRead:
 		mem := b.reads[n]
 		b.reads = slices.Delete(slices.Clone(b.reads), n, n+1)
-		if !fault && b.read(m, mem) {
+		if !fault && b.readMember(m, mem) {
 			if len(b.reads) == 0 {
 				b.next = ringFind
 			}
@@ -162,47 +185,44 @@ func (b *breaking) step(m *model, n int, fault bool) bool {
 
 func (b *breaking) nextFound(m *model) {
 	if len(b.found) == 0 {
-		b.done(m, true)
+		b.done(m, !slices.ContainsFunc(b.read, func(read graph.Member) bool { return !b.isKnown(read) }))
 		return
 	}
-	if !b.unchanged() {
+	if slices.ContainsFunc(b.found[0], func(read graph.Member) bool { return !b.isKnown(read) }) {
 		b.done(m, false)
 		return
 	}
-	b.next, b.writes = ringWrite, b.found[0]
+	b.next = ringWrite
+	b.writes = slices.DeleteFunc(slices.Clone(b.found[0]), func(mem graph.Member) bool {
+		return len(mem.Blocking) == 0 || m.graph.Catalog().Resource(mem.Key.Resource) == nil
+	})
+	if len(b.writes) == 0 {
+		b.found = b.found[1:]
+		b.nextFound(m)
+	}
 }
 
-// unchanged is true if all members were read as the graph had them when the look began.
-func (b *breaking) unchanged() bool {
-	for _, read := range b.found[0] {
-		if !slices.ContainsFunc(b.rings[0], func(known graph.Member) bool {
-			return known.Key == read.Key && known.Record.ResourceVersion == read.Record.ResourceVersion
-		}) {
-			return false
-		}
-	}
-	return true
+// isKnown is true if a member was read as the graph had it when the look began.
+func (b *breaking) isKnown(read graph.Member) bool {
+	return slices.ContainsFunc(b.rings[0], func(known graph.Member) bool {
+		return known.Key == read.Key && known.Record.ResourceVersion == read.Record.ResourceVersion
+	})
 }
 
-// read reads a member; false if that failed.
-func (b *breaking) read(m *model, mem graph.Member) bool {
-	if m.graph.Catalog().Resource(mem.Key.Resource) == nil {
-		return true
-	}
+// readMember reads a member; false if that failed.
+func (b *breaking) readMember(m *model, mem graph.Member) bool {
 	k := kindOf(mem.Key.Resource)
-	o, out := m.server.get(k, k.Versions[0], mem.Record.Namespace, mem.Record.Name)
+	o, out := m.get(k, k.Versions[0], mem.Record.Namespace, mem.Record.Name, false)
 	if out == ok && o.uid == mem.Key.UID {
 		b.live[mem.Key.Resource] = append(b.live[mem.Key.Resource], o.record())
+		b.read = append(b.read, graph.Member{Key: mem.Key, Record: o.record()})
 	}
 	return out != unserved
 }
 
 // unblock takes a member's references within the ring out of it; false if that failed.
 func (b *breaking) unblock(m *model, mem graph.Member) bool {
-	if m.graph.Catalog().Resource(mem.Key.Resource) == nil || len(mem.Blocking) == 0 {
-		return true
-	}
-	o, out := m.server.current(kindOf(mem.Key.Resource), mem.Record)
+	o, out := m.patch(kindOf(mem.Key.Resource), mem.Record, "references %v", unblocking(mem.Record.References, mem.Blocking))
 	if out == ok {
 		m.judgeUnblock(o, mem.Blocking)
 		m.server.unblock(o, mem.Blocking)
@@ -211,14 +231,14 @@ func (b *breaking) unblock(m *model, mem graph.Member) bool {
 }
 
 // noteRings notes, for the oracle, what is within a ring now.
-func (b *breaking) noteRings(m *model) {
-	if b.writesSeen == m.server.writes {
+func (m *model) noteRings() {
+	if m.writesSeen == m.server.writes {
 		return
 	}
-	b.writesSeen = m.server.writes
+	m.writesSeen = m.server.writes
 	f := facts{objects: m.server.objects}
 	for _, w := range f.ringed(func(*kind) bool { return true }) {
-		b.within[w] = true
+		m.within[w] = true
 	}
 }
 

@@ -65,7 +65,7 @@ func (g *generator) next(m *model) action {
 		return action{op: opDeliver, kind: one(g, allKinds)}
 	}
 	if m.breaking != nil && g.chance(1, 3) {
-		return action{op: opBreak, n: g.r.IntN(m.breaking.choices()), held: !g.lossless && g.chance(g.fault, 100)}
+		return action{op: opBreak, n: g.r.IntN(max(1, m.breaking.choices())), held: !g.lossless && g.chance(g.fault, 100)}
 	}
 	if m.canLook() && g.chance(1, 10) {
 		return action{op: opLook, n: g.r.IntN(2)}
@@ -77,7 +77,7 @@ func (g *generator) next(m *model) action {
 	}
 	n := g.r.IntN(len(m.workers))
 	if m.workers[n] != nil {
-		return action{op: opStep, n: n, held: !g.lossless && g.chance(g.fault, 100)}
+		return action{op: opStep, n: n, choice: g.r.IntN(max(1, m.workers[n].choices())), held: !g.lossless && g.chance(g.fault, 100)}
 	}
 	if len(m.orphans)+len(m.orphansDelayed) > 0 && g.chance(1, 2) {
 		keys := m.orphans

@@ -54,7 +54,7 @@ func TestLostAnswerDoesNotForgetOrphaning(t *testing.T) {
 	)
 	k := graph.Key{Resource: betas.GroupResource(), UID: "o"}
 	live(t, m, action{op: opBegin, key: k}, action{op: opOrphan, key: k})
-	for m.workers[0].next != callRelease || m.workers[0].answered {
+	for a := m.workers[0].worker.(*attempt); a.next != callRelease || a.answered; {
 		live(t, m, action{op: opStep})
 	}
 	live(t, m,

@@ -96,20 +96,20 @@ func (m *model) judgeRelease(o *object, decided, went time.Time, late bool) {
 func (m *model) judgeUnblock(o *object, unblock []graph.Reference) {
 	m.unblocks++
 	for _, r := range unblock {
-		if !m.breaking.within[within{o.uid, o.version, r}] {
+		if !m.within[within{o.uid, o.version, r}] {
 			m.fail("the collector cuts a chain: %s no longer blocks %s", o.uid, r.UID)
 		}
 	}
 }
 
-// judgeOrphaned judges the end of an orphaning, whose last search, of these
-// resources, began after so many writes.
-func (m *model) judgeOrphaned(o *object, searched []*graph.Resource, writes int) {
+// judgeOrphaned judges the end of an orphaning after its last search; nil if there was
+// nothing to be searched.
+func (m *model) judgeOrphaned(o *object, last *pass) {
 	m.orphanings++
 	f := m.truth(m.server.objects, m.now)
 	for _, d := range m.server.objects {
-		listed := slices.ContainsFunc(searched, func(r *graph.Resource) bool { return kindOf(r.GroupResource()).storage == d.storage })
-		if listed && slices.ContainsFunc(d.refs, func(r graph.Reference) bool { return f.names(d, r, o) && d.named[r].write <= writes }) {
+		listed := last != nil && slices.ContainsFunc(last.searched, func(r *graph.Resource) bool { return kindOf(r.GroupResource()).storage == d.storage })
+		if listed && slices.ContainsFunc(d.refs, func(r graph.Reference) bool { return f.names(d, r, o) && d.named[r].write <= last.writes }) {
 			m.fail("the collector lets %s go, which is to be orphaned and which %s names", o.uid, d.uid)
 		}
 	}

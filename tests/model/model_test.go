@@ -37,14 +37,19 @@ type model struct {
 	// storages says what every object is, or was.
 	storages  map[types.UID]string
 	timers    map[graph.Key]time.Time
-	workers   []*attempt // nil: idle
+	workers   []*job // nil: idle
+	real      *real  // the real code, if it is that which works; nil for its copy
 	now       time.Time
 	users     map[types.UID]*object // the server's objects, had nothing been collected
 	witnessed map[[2]types.UID]witness
 	// detects is true if rings are looked for, waitingChanged if a look may find
 	// something new, and lookAgain if the last one could not break all that it found.
 	detects, waitingChanged, lookAgain bool
-	breaking                           *breaking // nil: none under way
+	breaking                           worker // a look for rings; nil if none is under way
+	// within is for the oracle: the states of objects that were within a ring at any
+	// moment since the look began, as of so many writes.
+	within     map[within]bool
+	writesSeen int
 	// timeout is that of foreground deletions; went is when the graph was last told that a
 	// dependent of an object it knew to wait had gone.
 	timeout decide.Timeout
@@ -57,8 +62,9 @@ type model struct {
 	// and had no proof of the end: nothing named the owner when its DELETED event
 	// came. It is believed for decide.RecheckAfter; nobody could know better.
 	stale bool
-	// record, if not nil, takes the steps down.
+	// record, if not nil, takes the steps down, and log the calls.
 	record *[]action
+	log    *[]string
 	// wrong is what went wrong first.
 	wrong error
 }
@@ -68,7 +74,7 @@ func newModel(workers, checkEvery int) *model {
 		server: newServer(), graph: graph.New(), now: epoch, checkEvery: checkEvery,
 		queue: map[graph.Key]bool{}, delayed: map[graph.Key]bool{}, orphans: map[graph.Key]bool{}, orphansDelayed: map[graph.Key]bool{},
 		orphaned: map[types.UID]bool{}, plain: true, detects: true, went: map[graph.Key]time.Time{}, freed: map[graph.Key]map[graph.Key]string{}, unlisted: map[string]schema.GroupResource{}, storages: map[types.UID]string{}, timers: map[graph.Key]time.Time{},
-		workers: make([]*attempt, workers), users: map[types.UID]*object{}, witnessed: map[[2]types.UID]witness{},
+		workers: make([]*job, workers), users: map[types.UID]*object{}, witnessed: map[[2]types.UID]witness{},
 	}
 	for _, k := range allKinds {
 		m.monitors = append(m.monitors, &monitor{kind: k})
@@ -88,9 +94,11 @@ func (m *model) apply(a action) bool {
 	if !m.take(a) {
 		return false
 	}
-	m.waitingChanged = m.graph.TakeWaitingChanged() || m.waitingChanged
+	if m.real == nil {
+		m.waitingChanged = m.graph.TakeWaitingChanged() || m.waitingChanged
+	}
 	if m.breaking != nil {
-		m.breaking.noteRings(m)
+		m.noteRings()
 	}
 	if m.record != nil {
 		*m.record = append(*m.record, a)
@@ -111,7 +119,7 @@ func (m *model) take(a action) bool {
 	case opLook:
 		return m.lookForRings(a.n%2 == 1)
 	case opBreak:
-		return m.breaking != nil && m.breaking.step(m, a.n, a.held)
+		return m.breaking != nil && m.lookOn(a.n, a.held)
 	case opExpire:
 		return m.expire(a.key)
 	case opTick:
@@ -133,6 +141,13 @@ func (m *model) check() {
 func (m *model) fail(format string, args ...any) {
 	if m.wrong == nil {
 		m.wrong = fmt.Errorf(format, args...)
+	}
+}
+
+// called takes a call down.
+func (m *model) called(format string, args ...any) {
+	if m.log != nil {
+		*m.log = append(*m.log, fmt.Sprintf(format, args...))
 	}
 }
 

@@ -246,8 +246,8 @@ func (f *facts) atRest() (errs []error) {
 		switch left := count[dangling] + count[waiting]; {
 		case left == len(o.refs):
 			bad("%s is still there and nothing keeps it", uid)
-		case unwatched && count[veto] > 0:
-			// A veto is not looked at again. What the unwatched owner was when it was read
+		case unwatched && count[veto]+count[history] > 0:
+			// A veto is not looked at again, nor is what nobody serves. What the unwatched owner was when it was read
 			// may be over: it waited, and its wait was called off.
 		case count[solid] > 0 && left > 0:
 			bad("%s has a solid owner and still names %d that are none: %+v", uid, left, o.refs)

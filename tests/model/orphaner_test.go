@@ -114,7 +114,7 @@ func (a *attempt) search(m *model) {
 		a.let(m)
 		return
 	}
-	a.next, a.writes, a.toList = callList, m.server.writes, nil
+	a.next, a.toList, a.pass = callList, nil, &pass{writes: m.server.writes}
 	resources := slices.Clone(m.graph.Catalog().Resources())
 	namespace := a.view.Record.Namespace
 	if failed, has := m.unlisted[namespace]; has {
@@ -132,7 +132,7 @@ func (a *attempt) search(m *model) {
 			a.toList = append(a.toList, r)
 		}
 	}
-	if a.searched = a.toList; len(a.toList) == 0 {
+	if a.pass.searched = a.toList; len(a.toList) == 0 {
 		a.listed(m)
 	}
 }
@@ -143,6 +143,7 @@ func (m *model) holds() bool { return len(m.graph.Suspended()) > 0 }
 // list reads one resource for dependents.
 func (a *attempt) list(m *model) {
 	k := kindOf(a.toList[0].GroupResource())
+	m.called("list %s %s", k.Versions[0], place(k, a.view.Record.Namespace, ""))
 	if !m.server.served[k] {
 		a.cannotList(m)
 		return

@@ -16,13 +16,30 @@ func (m *model) work(a action) bool {
 	case opOrphan:
 		return m.takeUp(a, m.orphans, m.orphansDelayed, true)
 	case opStep:
-		if m.workers[a.n] == nil {
+		if m.workers[a.n] == nil || !m.workers[a.n].step(m, a.choice, a.held) {
 			return false
 		}
-		m.workers[a.n].step(m, a.held)
-		m.rest(a.n)
+		m.rest()
 	}
 	return true
+}
+
+// worker is one attempt: of the real code, or of its copy.
+type worker interface {
+	// choices is how many calls it is at.
+	choices() int
+	// step makes the nth call, or takes its answer in; false if there is none. fault makes
+	// a call fail: a read before it is sent, a write after it was done.
+	step(m *model, n int, fault bool) bool
+	// ended is true once it is over, with what follows from that in the queues.
+	ended(m *model) bool
+}
+
+// job is what a worker is at.
+type job struct {
+	worker
+	key       graph.Key
+	orphaning bool
 }
 
 // takeUp has a worker begin with an object of one of the two queues, or with one that had
@@ -33,22 +50,34 @@ func (m *model) takeUp(a action, queue, delayed map[graph.Key]bool, orphaning bo
 	}
 	delete(queue, a.key)
 	delete(delayed, a.key)
-	if orphaning {
-		m.workers[a.n] = beginOrphaning(m, a.key)
-	} else {
-		m.workers[a.n] = begin(m, a.key)
+	j := &job{key: a.key, orphaning: orphaning}
+	switch {
+	case m.real != nil:
+		j.worker = m.real.begin(m, &turn{key: a.key, orphaning: orphaning})
+	case orphaning:
+		j.worker = beginOrphaning(m, a.key)
+	default:
+		j.worker = begin(m, a.key)
 	}
-	m.rest(a.n)
+	m.workers[a.n] = j
+	m.rest()
 	return true
 }
 
-// rest ends a worker's attempt if it is over.
-func (m *model) rest(n int) {
-	a := m.workers[n]
-	if a.next != idle {
-		return
+// rest takes the workers from their attempts that are over. One may end another's.
+func (m *model) rest() {
+	for n, j := range m.workers {
+		if j != nil && j.ended(m) {
+			m.workers[n] = nil
+		}
 	}
-	m.workers[n] = nil
+}
+
+// ended puts the object into the queues, as pkg/gc/pool.go does.
+func (a *attempt) ended(m *model) bool {
+	if a.next != idle {
+		return false
+	}
 	switch {
 	case a.orphaning && a.turnOver:
 		m.orphans[a.key] = true
@@ -60,14 +89,13 @@ func (m *model) rest(n int) {
 	case a.failed:
 		m.delayed[a.key] = true
 	case !a.again.IsZero():
-		if t, set := m.timers[a.key]; !set || a.again.Before(t) {
-			m.timers[a.key] = a.again
-		}
+		wake(m.timers, a.key, a.again)
 	}
+	return true
 }
 
 func (m *model) underWay(k graph.Key, orphaning bool) bool {
-	return slices.ContainsFunc(m.workers, func(a *attempt) bool { return a != nil && a.key == k && a.orphaning == orphaning })
+	return slices.ContainsFunc(m.workers, func(j *job) bool { return j != nil && j.key == k && j.orphaning == orphaning })
 }
 
 func (m *model) consider(keys []graph.Key) {

@@ -8,11 +8,12 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/reap-dev/reap/pkg/gc/decide"
 	"github.com/reap-dev/reap/pkg/gc/graph"
 )
 
@@ -54,7 +55,7 @@ func worldOf(seed uint64) world {
 	w.blind, w.timeouts = r.IntN(4) == 0, r.IntN(3) == 0
 	w.steps = 50 + r.IntN(250)
 	if r.IntN(1000) == 0 {
-		w.objects, w.steps, w.checkEvery = 1000+r.IntN(3000), 20_000, 5000
+		w.objects, w.steps, w.checkEvery = 200+r.IntN(800), 5000, 1000
 		w.relist, w.catalog, w.workers = r.IntN(3), r.IntN(2), 8
 	}
 	return w
@@ -73,22 +74,23 @@ func TestRandomWorlds(t *testing.T) {
 	first := uint64(time.Now().UnixNano())
 	var next, deletes, drops, releases, orphanings, frees, unblocks, timedOut atomic.Uint64
 	stop := time.Now().Add(limit)
-	var wg sync.WaitGroup
-	for range runtime.GOMAXPROCS(0) {
-		wg.Go(func() {
-			for time.Now().Before(stop) && !t.Failed() {
-				m := tryWorld(t, first+next.Add(1))
-				deletes.Add(uint64(m.deletes))
-				drops.Add(uint64(m.drops))
-				releases.Add(uint64(m.releases))
-				orphanings.Add(uint64(m.orphanings))
-				frees.Add(uint64(m.frees))
-				unblocks.Add(uint64(m.unblocks))
-				timedOut.Add(uint64(m.timedOut))
-			}
-		})
-	}
-	wg.Wait()
+	t.Run("search", func(t *testing.T) {
+		for n := range runtime.GOMAXPROCS(0) {
+			t.Run(fmt.Sprint(n), func(t *testing.T) {
+				t.Parallel()
+				for time.Now().Before(stop) && !t.Failed() {
+					m := tryWorld(t, first+next.Add(1))
+					deletes.Add(uint64(m.deletes))
+					drops.Add(uint64(m.drops))
+					releases.Add(uint64(m.releases))
+					orphanings.Add(uint64(m.orphanings))
+					frees.Add(uint64(m.frees))
+					unblocks.Add(uint64(m.unblocks))
+					timedOut.Add(uint64(m.timedOut))
+				}
+			})
+		}
+	})
 	t.Logf("%d worlds, %d deletes, %d drops, %d foreground deletions (%d timed out) and %d orphanings ended, %d dependents freed, %d unblocked",
 		next.Load(), deletes.Load(), drops.Load(), releases.Load(), timedOut.Load(), orphanings.Load(), frees.Load(), unblocks.Load())
 	often, rare := min(drops.Load(), releases.Load(), orphanings.Load(), frees.Load()), min(unblocks.Load(), timedOut.Load())
@@ -99,7 +101,7 @@ func TestRandomWorlds(t *testing.T) {
 
 // TestLargeWorlds has thousands of objects each.
 func TestLargeWorlds(t *testing.T) {
-	n := uint64(4)
+	n := uint64(2)
 	if testing.Short() || slowness > 1 {
 		n = 1
 	}
@@ -113,19 +115,26 @@ func TestLargeWorlds(t *testing.T) {
 
 func tryWorld(t *testing.T, seed uint64) *model { return run(t, worldOf(seed)) }
 
-func (w world) start() *model {
-	m := newModel(w.workers, w.checkEvery)
-	m.detects = !w.blind
-	if w.timeouts {
-		m.timeout = timeout
-	}
+// run lives through a world; a failure is cut down to a short history.
+func run(t *testing.T, w world) (m *model) {
+	synctest.Test(t, func(t *testing.T) { m = w.live(t) })
 	return m
 }
 
-// run lives through a world; a failure is cut down to a short history.
-func run(t *testing.T, w world) *model {
+func (w world) start() *model {
+	timesOut := decide.Timeout{}
+	if w.timeouts {
+		timesOut = timeout
+	}
+	m := newReal(w.workers, w.checkEvery, timesOut)
+	m.detects = !w.blind
+	return m
+}
+
+func (w world) live(t *testing.T) *model {
 	g := &generator{world: w, r: rand.New(rand.NewPCG(w.seed, 1))}
 	m := w.start()
+	defer m.close()
 	var history []action
 	for len(history) < w.steps && m.wrong == nil {
 		if a := g.next(m); m.apply(a) {
@@ -182,6 +191,7 @@ func shrink(history []action, err error, w world) ([]action, error) {
 
 func replay(history []action, w world) error {
 	m := w.start()
+	defer m.close()
 	for _, a := range history {
 		m.apply(a)
 	}

@@ -25,9 +25,10 @@ func (m *model) settle() {
 			}
 			moved = m.apply(action{op: opRetire, kind: mon.kind}) || moved
 		}
-		for n, a := range m.workers {
-			for ; a != nil; a = m.workers[n] {
-				m.apply(action{op: opStep, n: n})
+		for working := true; working; {
+			working = false
+			for n := range m.workers {
+				working = m.apply(action{op: opStep, n: n}) || working
 			}
 		}
 		for len(m.queue)+len(m.orphans) > 0 && m.wrong == nil {
@@ -45,12 +46,9 @@ func (m *model) settle() {
 				}
 			}
 		}
-		for m.breaking != nil || m.apply(action{op: opLook}) {
-			for m.breaking != nil && m.wrong == nil {
+		if m.breaking != nil || m.apply(action{op: opLook}) {
+			for m.breaking != nil {
 				m.apply(action{op: opBreak})
-			}
-			if m.lookAgain || m.wrong != nil {
-				break // it would fail again before anything else has happened
 			}
 		}
 		// What fails for good fails again and moves nothing.

@@ -89,11 +89,11 @@ func (s *scribe) owners(owners []graph.OwnerView, now time.Time) {
 
 // breaking writes the look for rings down, and what the oracle has noted meanwhile.
 func (s *scribe) breaking(m *model) {
-	b := m.breaking
-	s.flag(m.waitingChanged, m.lookAgain, b != nil)
-	if b == nil {
+	s.flag(m.waitingChanged, m.lookAgain, m.breaking != nil)
+	if m.breaking == nil {
 		return
 	}
+	b := m.breaking.(*breaking)
 	s.flag(b.failed, b.again)
 	s.number(int(b.next))
 	s.members(b.reads)
@@ -111,7 +111,7 @@ func (s *scribe) breaking(m *model) {
 			s.record(rec)
 		}
 	}
-	for _, w := range slices.SortedFunc(maps.Keys(b.within), compareWithin) {
+	for _, w := range slices.SortedFunc(maps.Keys(m.within), compareWithin) {
 		s.text(string(w.uid))
 		s.number(w.version)
 		s.refs([]graph.Reference{w.ref})
@@ -234,18 +234,19 @@ func stateOf(m *model, positions []int, declared []graph.Reference) state {
 		s.text(k.Resource.Group, k.Resource.Resource, string(k.UID))
 		s.flag(m.timers[k].Sub(m.now) <= time.Second)
 	}
-	for _, a := range m.workers {
-		if a == nil {
+	for _, j := range m.workers {
+		if j == nil {
 			s.text("idle")
 			continue
 		}
+		a := j.worker.(*attempt)
 		s.text(a.key.Resource.Resource, string(a.key.UID))
 		s.number(int(a.next))
 		s.number(a.rounds)
 		s.number(int(a.out))
 		s.flag(a.answered, a.unread)
 		s.record(a.live)
-		s.record(a.target)
+		s.object(a.target)
 		s.record(a.view.Record)
 		s.object(a.answer)
 		s.owners(a.view.Owners, m.now)

@@ -52,12 +52,12 @@ type attempt struct {
 	toVerify []graph.OwnerView
 	unread   bool
 	// target is the object as it was read for its finalizer to be removed.
-	target *graph.Record
+	target *object
 	// answered is true between a read and the taking in of its answer.
 	answered bool
 	answer   *object
 	out      outcome
-	asked    time.Time // when the read was sent
+	asked    time.Time // when the read of an owner began
 	decided  time.Time
 	went     time.Time // when a dependent last had, of what was decided on
 
@@ -72,9 +72,8 @@ type attempt struct {
 	over     bool
 	searches int
 	toList   []*graph.Resource
-	searched []*graph.Resource
-	writes   int  // on the server, when the last search began
-	letting  bool // all that is left is the finalizer
+	pass     *pass // the last search
+	letting  bool  // all that is left is the finalizer
 
 	// How it ended, once next is idle. turnOver is true if it is to go on.
 	failed, turnOver bool
@@ -159,6 +158,7 @@ func (a *attempt) verifyNext(m *model) {
 		o := a.toVerify[0]
 		o.Fact = m.graph.Known(o.Reference.UID, o.At)
 		if decide.Judge(&o, o.At.Namespace, m.now) == decide.Unverified {
+			a.asked = m.now
 			return
 		}
 		a.proved = append(a.proved, proof{o.Reference, o.At, o.Fact})
@@ -197,12 +197,15 @@ func (m *model) gone(k graph.Key, rec *graph.Record) {
 	m.consider(m.graph.Deleted(k.Resource, rec, m.now))
 }
 
-// choices is how many steps may come next.
 func (a *attempt) choices() int { return 1 }
 
-// step makes the call, or takes its answer in. fault makes a call fail: a read
-// before it is sent, a write after it was done.
-func (a *attempt) step(m *model, fault bool) {
+// step makes the call, or takes its answer in.
+func (a *attempt) step(m *model, _ int, fault bool) bool {
+	a.move(m, fault)
+	return true
+}
+
+func (a *attempt) move(m *model, fault bool) {
 	k, rec := kindOf(a.key.Resource), a.view.Record
 	switch {
 	case a.answered:
@@ -219,13 +222,13 @@ func (a *attempt) step(m *model, fault bool) {
 	case a.next == callVerify:
 		o := a.toVerify[0]
 		_, version := splitAPIVersion(o.Reference.APIVersion)
-		a.asked = m.now
-		a.answer, a.out = m.server.get(kindOf(o.Resource.GroupResource()), version, o.At.Namespace, o.At.Name)
+		a.answer, a.out = m.get(kindOf(o.Resource.GroupResource()), version, o.At.Namespace, o.At.Name, false)
 		a.answered = true
 	case a.next == callRead || a.next == callConfirm || a.next == callOwner:
-		a.answer, a.out = m.server.get(k, k.Versions[0], rec.Namespace, rec.Name)
+		a.answer, a.out = m.get(k, k.Versions[0], rec.Namespace, rec.Name, a.next == callOwner && !a.orphaning)
 		a.answered = true
 	case a.next == callDelete:
+		m.called("delete %s %s %s %s %s", k.Versions[0], place(k, rec.Namespace, rec.Name), rec.UID, rec.ResourceVersion, a.decision.Policy)
 		o, out := m.server.current(k, rec)
 		if out == ok {
 			m.judgeDelete(o, a.decision.Policy, a.decided)
@@ -233,29 +236,26 @@ func (a *attempt) step(m *model, fault bool) {
 		}
 		a.wrote(m, out, fault)
 	case a.next == callDrop:
-		o, out := m.server.current(k, rec)
+		o, out := m.patch(k, rec, "references %v", without(rec.References, a.decision.Drop))
 		if out == ok {
 			m.judgeDrop(o, a.decision.Drop, a.decided)
 			m.server.drop(o, a.decision.Drop)
 		}
 		a.wrote(m, out, fault)
 	case a.next == callRelease:
-		o, out := m.server.current(k, a.target)
+		o, out := m.patch(k, a.target.record(), "finalizers %v", a.target.without(a.orphaning).metadata().Finalizers)
 		if out == ok {
-			released := *o
 			if a.orphaning {
-				m.judgeOrphaned(o, a.searched, a.writes)
-				released.orphan = false
+				m.judgeOrphaned(o, a.pass)
 			} else {
 				m.judgeRelease(o, a.decided, a.went, a.decision.Reason == decide.TimedOut)
-				released.foreground = false
 			}
-			m.server.put(released)
+			m.server.put(*o.without(a.orphaning))
 		}
 		a.released(m, out, fault)
 	case a.next == callFree:
-		o, out := m.server.current(kindOf(a.free[0].Key.Resource), a.freeing)
 		drop := a.toDrop()
+		o, out := m.patch(kindOf(a.free[0].Key.Resource), a.freeing, "references %v", without(a.freeing.References, drop))
 		if out == ok {
 			m.frees++
 			m.server.drop(o, drop)
@@ -270,11 +270,23 @@ func (a *attempt) step(m *model, fault bool) {
 		}
 	case a.next == callFreeRead:
 		free := kindOf(a.free[0].Key.Resource)
-		a.answer, a.out = m.server.get(free, free.Versions[0], a.freeing.Namespace, a.freeing.Name)
+		a.answer, a.out = m.get(free, free.Versions[0], a.freeing.Namespace, a.freeing.Name, false)
 		a.answered = true
 	case a.next == callList:
 		a.list(m)
 	}
+}
+
+// get reads from the server, whole or only metadata.
+func (m *model) get(k *kind, version, namespace, name string, whole bool) (*object, outcome) {
+	m.called("get %s %s, whole: %v", version, place(k, namespace, name), whole)
+	return m.server.get(k, version, namespace, name)
+}
+
+// patch finds the object that is to be patched.
+func (m *model) patch(k *kind, rec *graph.Record, format string, args ...any) (*object, outcome) {
+	m.called("patch %s %s %s %s "+format, append([]any{k.Versions[0], place(k, rec.Namespace, rec.Name), rec.UID, rec.ResourceVersion}, args...)...)
+	return m.server.current(k, rec)
 }
 
 // wrote takes in the answer to a write of the object itself.
@@ -361,7 +373,7 @@ func (a *attempt) take(m *model) {
 		a.live = a.answer.record()
 		a.renew(m)
 	case callOwner:
-		a.target = a.answer.record()
+		a.target = a.answer
 		switch {
 		case a.orphaning:
 			a.ownerRead(m)

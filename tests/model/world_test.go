@@ -2,6 +2,7 @@ package model
 
 import (
 	"fmt"
+	"path"
 	"slices"
 	"strconv"
 	"time"
@@ -61,6 +62,17 @@ type moment struct {
 
 func (o *object) waits() bool { return o.deleting && o.foreground }
 
+// without is the object without one of the collector's finalizers.
+func (o *object) without(orphan bool) *object {
+	released := *o
+	if orphan {
+		released.orphan = false
+	} else {
+		released.foreground = false
+	}
+	return &released
+}
+
 // bound is true if a finalizer holds the object.
 func (o *object) bound() bool { return o.held || o.foreground || o.orphan }
 
@@ -73,6 +85,11 @@ func (o *object) record() *graph.Record {
 		r.DeletedAt = o.deletedAt.Unix()
 	}
 	return r
+}
+
+// place is where an object is, or the objects of a namespace if there is no name.
+func place(k *kind, namespace, name string) string {
+	return path.Join(k.GroupResource().String(), namespace, name)
 }
 
 type nameKey struct{ storage, namespace, name string }
@@ -231,20 +248,29 @@ func (s *server) end(o *object, p policy) {
 // drop removes references from an object.
 func (s *server) drop(o *object, drop []graph.Reference) {
 	kept := *o
-	kept.refs = slices.DeleteFunc(slices.Clone(o.refs), func(r graph.Reference) bool { return slices.Contains(drop, r) })
+	kept.refs = without(o.refs, drop)
 	s.put(kept)
+}
+
+func without(refs, drop []graph.Reference) []graph.Reference {
+	return slices.DeleteFunc(slices.Clone(refs), func(r graph.Reference) bool { return slices.Contains(drop, r) })
 }
 
 // unblock makes references of an object hold their owners no longer.
 func (s *server) unblock(o *object, unblock []graph.Reference) {
 	free := *o
-	free.refs = slices.Clone(o.refs)
-	for i, r := range free.refs {
+	free.refs = unblocking(o.refs, unblock)
+	s.put(free)
+}
+
+func unblocking(refs, unblock []graph.Reference) []graph.Reference {
+	refs = slices.Clone(refs)
+	for i, r := range refs {
 		if slices.Contains(unblock, r) {
-			free.refs[i].BlockOwnerDeletion = graph.False
+			refs[i].BlockOwnerDeletion = graph.False
 		}
 	}
-	s.put(free)
+	return refs
 }
 
 // setServed makes a kind appear or disappear. Unless it has ended, its objects stay in
