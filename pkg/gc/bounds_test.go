@@ -210,6 +210,7 @@ func TestRingThatCannotBeBrokenKeepsNoOtherWaiting(t *testing.T) {
 	if got := blocks(s.objects["x"]); got[0] {
 		t.Error("the other ring is not broken")
 	}
+	show(c, s.objects["x"])
 	if n := reads(); n != 1 {
 		t.Errorf("the ring that cannot be broken was tried %d times at once", n)
 	}
