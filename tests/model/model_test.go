@@ -20,9 +20,11 @@ type model struct {
 	server   *server
 	monitors []*monitor
 	graph    *graph.Graph
-	catalog  string // the kinds that the graph's catalog has
-	queue    map[graph.Key]bool
-	delayed  map[graph.Key]bool // failed, to be tried again
+	// catalog holds the kinds that the graph's catalog has, once discovered.
+	catalog    which
+	discovered bool
+	queue      map[graph.Key]bool
+	delayed    map[graph.Key]bool // failed, to be tried again
 	// orphans and orphansDelayed are the same for attempts to orphan.
 	orphans, orphansDelayed map[graph.Key]bool
 	// orphaned is what the collector remembers of owners that it has orphaned.

@@ -2,10 +2,26 @@ package model
 
 import (
 	"slices"
-	"strings"
 
 	"github.com/reap-dev/reap/pkg/gc/graph"
 )
+
+// which is a set of kinds, a bit for each of allKinds, and catalogs has what discovery says
+// if those are served.
+type which int
+
+var catalogs = func() (all []*graph.Catalog) {
+	for set := which(0); set < 1<<len(allKinds); set++ {
+		var served []*graph.Resource
+		for i, k := range allKinds {
+			if set&(1<<i) != 0 {
+				served = append(served, k.Resource)
+			}
+		}
+		all = append(all, graph.NewCatalog(served))
+	}
+	return all
+}()
 
 // observe is a step of what watches the server; false if it cannot be taken now.
 func (m *model) observe(a action) bool {
@@ -53,18 +69,16 @@ func (m *model) monitor(k *kind) *monitor {
 
 // resync asks discovery, as pkg/gc/observe does; false if it says what it said before.
 func (m *model) resync() bool {
-	var served []*graph.Resource
-	var names []string
-	for _, k := range allKinds {
+	changed := false
+	var served which
+	for i, k := range allKinds {
 		if m.server.served[k] {
-			served = append(served, k.Resource)
-			names = append(names, k.Name)
+			served |= 1 << i
 		}
 	}
-	changed := false
-	if list := strings.Join(names, " "); list != m.catalog {
-		m.catalog, changed = list, true
-		m.consider(m.graph.SetCatalog(graph.NewCatalog(served), m.now))
+	if !m.discovered || served != m.catalog {
+		m.catalog, m.discovered, changed = served, true, true
+		m.consider(m.graph.SetCatalog(catalogs[served], m.now))
 	}
 	for _, mon := range m.monitors {
 		if mon.forgettable() {

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -21,6 +22,8 @@ type state [sha256.Size]byte
 // scribe writes a canonical state down. It is plain appending because it runs for
 // every step of every order.
 type scribe struct{ b []byte }
+
+var scribes = sync.Pool{New: func() any { return &scribe{b: make([]byte, 0, 8192)} }}
 
 func (s *scribe) text(parts ...string) {
 	for _, p := range parts {
@@ -171,7 +174,9 @@ func (s *scribe) elapsed(m *model, t time.Time) {
 // stateOf digests a model. declared are all references that its world can ever
 // declare: what the graph knows is asked for by them.
 func stateOf(m *model, positions []int, declared []graph.Reference) state {
-	s := &scribe{b: make([]byte, 0, 4096)}
+	s := scribes.Get().(*scribe)
+	defer scribes.Put(s)
+	s.b = s.b[:0]
 	for _, p := range positions {
 		s.number(p)
 	}
@@ -200,8 +205,8 @@ func stateOf(m *model, positions []int, declared []graph.Reference) state {
 			}
 		}
 	}
-	s.text(m.catalog)
-	s.flag(m.stale)
+	s.number(int(m.catalog))
+	s.flag(m.discovered, m.stale)
 	for _, mon := range m.monitors {
 		s.flag(m.server.served[mon.kind], m.server.wasUnserved[mon.kind], m.server.hidden[mon.kind], mon.running, mon.draining, mon.broken, mon.deceived)
 		s.number(mon.initial)
