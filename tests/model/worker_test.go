@@ -69,7 +69,9 @@ type attempt struct {
 	freeing *graph.Record
 	tries   int
 	// over is true if there are more to be freed than a turn is for.
-	over     bool
+	over bool
+	// unserved is true if there are dependents of a resource that nobody serves.
+	unserved bool
 	searches int
 	toList   []*graph.Resource
 	pass     *pass // the last search
