@@ -400,7 +400,8 @@ func (b *bench) reportOrdeal(name, who string, o ordeal, theirs *ordeal) {
 	fared := func(what string, o outcome, limit float64) {
 		note(what, o.took.Seconds(), "s", limit)
 		if o.left > 0 {
-			note(what+": did not end; left", float64(o.left), "objects", unbounded)
+			// Whatever the limit is: it may be longer than was waited for.
+			note(what+": did not end; left", float64(o.left), "objects", min(limit, 0))
 		}
 	}
 	during, ten := 0.0, 0.0
