@@ -1,16 +1,26 @@
-// Package model drives the real graph and the real decision through simulated
-// worlds and holds the outcome against an oracle written apart from both.
+// Package model drives the real collector through simulated worlds and holds the
+// outcome against an oracle written apart from it.
 //
 //	server (objects) ──events──▶ monitor (stream, store) ──▶ graph.Graph
 //	   ▲      ▲                                                  │ keys
 //	 users    └───── calls, one step each ───── worker ◀─────────┘
-//	                                              └─ decide.Decide
+//	                                         gc.Steps, or a copy
+//
+// Random worlds drive all of the real code but monitors, queues and what starts them.
+// Each turn of a worker is a goroutine that stops before a call reaches the server and
+// again before the answer comes back, until the world's next step says so. Only one goes
+// on at a time, so that a seed says all. The exhaustive search has to compare states, and
+// to return to them: it drives the real graph and the real decisions, and copies of the
+// rest, which are held to the real code call by call.
 //
 //	world_test.go       the API server: what exists, preconditions, what it tells
 //	monitor_test.go     lists and watches, as pkg/gc/observe turns them into calls
-//	worker_test.go      pkg/gc/attempt.go and verifier.go, broken up into steps
-//	orphaner_test.go    pkg/gc/orphaner.go and search.go, the same
-//	breaker_test.go     pkg/gc/breaker.go, the same
+//	turn_test.go        the real code's turns
+//	wire_test.go        its requests, and the server's answers
+//	worker_test.go      a copy of pkg/gc/attempt.go and verifier.go, broken up into steps
+//	orphaner_test.go    a copy of pkg/gc/orphaner.go and search.go
+//	breaker_test.go     a copy of pkg/gc/breaker.go
+//	conformance_test.go the copies make the real code's calls
 //	deadline_test.go    when a foreground deletion is given up on
 //	model_test.go       all of it together, and time
 //	action_test.go      what can happen, as values

@@ -2,7 +2,9 @@ package model
 
 import (
 	"testing"
+	"testing/synctest"
 
+	"github.com/reap-dev/reap/pkg/gc/decide"
 	"github.com/reap-dev/reap/pkg/gc/graph"
 )
 
@@ -18,12 +20,25 @@ func live(t *testing.T, m *model, history ...action) {
 	}
 }
 
+// withBoth lives through a history with the copies and with the real code.
+func withBoth(t *testing.T, history func(*testing.T, *model)) {
+	t.Run("copies", func(t *testing.T) { history(t, newModel(1, 1)) })
+	t.Run("real code", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			m := newReal(1, 1, decide.Timeout{})
+			defer m.close()
+			history(t, m)
+		})
+	})
+}
+
 // TestTwinBlocks: one storage, two groups that serve it. The dependent blocks its
 // owner by the other group's name, and the owner must not be let go by its own.
-func TestTwinBlocks(t *testing.T) {
+func TestTwinBlocks(t *testing.T) { withBoth(t, twinBlocks) }
+
+func twinBlocks(t *testing.T, m *model) {
 	ref := reference(mirrors, "v1", object{name: "o", uid: "o"})
 	ref.BlockOwnerDeletion = graph.True
-	m := newModel(1, 1)
 	live(t, m,
 		action{op: opCreate, kind: betas, namespace: "n", name: "o", uid: "o"},
 		action{op: opCreate, kind: alphas, namespace: "n", name: "d", uid: "d", refs: []graph.Reference{ref}, held: true},
@@ -42,9 +57,10 @@ func TestTwinBlocks(t *testing.T) {
 // but the answer that says so is lost. What turns up afterwards stays all the same. So it
 // is with two attempts at an owner that two resources show, the second of which
 // finds it gone.
-func TestLostAnswerDoesNotForgetOrphaning(t *testing.T) {
+func TestLostAnswerDoesNotForgetOrphaning(t *testing.T) { withBoth(t, lostAnswer) }
+
+func lostAnswer(t *testing.T, m *model) {
 	o := object{name: "o", uid: "o"}
-	m := newModel(1, 1)
 	m.server.served[mirrors] = false
 	live(t, m,
 		action{op: opCreate, kind: betas, namespace: "n", name: "o", uid: "o"},
@@ -54,7 +70,7 @@ func TestLostAnswerDoesNotForgetOrphaning(t *testing.T) {
 	)
 	k := graph.Key{Resource: betas.GroupResource(), UID: "o"}
 	live(t, m, action{op: opBegin, key: k}, action{op: opOrphan, key: k})
-	for a := m.workers[0].worker.(*attempt); a.next != callRelease || a.answered; {
+	for !releasesNext(m.workers[0].worker) {
 		live(t, m, action{op: opStep})
 	}
 	live(t, m,
@@ -67,4 +83,15 @@ func TestLostAnswerDoesNotForgetOrphaning(t *testing.T) {
 	if m.server.objects["d"] == nil {
 		t.Error("the dependent of an orphaned owner is gone")
 	}
+}
+
+// releasesNext is true if the next call of a worker takes a finalizer off.
+func releasesNext(w worker) bool {
+	switch w := w.(type) {
+	case *attempt:
+		return w.next == callRelease && !w.answered
+	case *turn:
+		return w.calls[0].removesFinalizer() && !w.calls[0].answered
+	}
+	panic("a worker of another kind")
 }
