@@ -65,7 +65,7 @@ type facts struct {
 	forgotten map[types.UID]bool
 	orphaning map[types.UID]bool
 	// hidden holds the kinds that are not served though their objects may exist, and ghosts
-	// what they may last have shown of objects that other kinds show too.
+	// what they may last have shown.
 	hidden map[*kind]bool
 	ghosts []*object
 	// detects is true if rings are broken, timeouts if foreground deletions time out.

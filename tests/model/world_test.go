@@ -130,8 +130,8 @@ type server struct {
 	// forgotten holds those of them that a user has deleted on other terms since, while
 	// somebody else's finalizer held them.
 	forgotten map[types.UID]bool
-	// ghosts holds every state that objects of several kinds have had. While one of the
-	// kinds is hidden nobody can see that what was last shown of it is over.
+	// ghosts holds every state that objects have had. While a kind that shows one is hidden
+	// nobody can see that what was last shown of it is over.
 	ghosts []*object
 }
 
@@ -179,9 +179,7 @@ func (s *server) put(o object) {
 	o.named = named
 	s.objects[o.uid] = &o
 	s.names[nameKey{o.storage, o.namespace, o.name}] = o.uid
-	if len(kindsOf(o.storage)) > 1 {
-		s.ghosts = append(s.ghosts, &o)
-	}
+	s.ghosts = append(s.ghosts, &o)
 	s.tell(&o, false)
 }
 
