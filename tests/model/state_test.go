@@ -258,7 +258,7 @@ func stateOf(m *model, positions []int, declared []graph.Reference) state {
 		s.owners(a.toVerify, m.now)
 		s.age(m.now, a.asked)
 		s.age(m.now, a.decided)
-		s.flag(a.orphaning, a.letting, a.over)
+		s.flag(a.orphaning, a.letting, a.over, a.unserved)
 		s.number(a.searches)
 		s.number(a.tries)
 		s.number(len(a.toList))

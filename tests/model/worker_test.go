@@ -69,7 +69,9 @@ type attempt struct {
 	freeing *graph.Record
 	tries   int
 	// over is true if there are more to be freed than a turn is for.
-	over     bool
+	over bool
+	// unserved is true if one is known that nobody serves: the owner is not let go.
+	unserved bool
 	searches int
 	toList   []*graph.Resource
 	pass     *pass // the last search
