@@ -21,17 +21,20 @@ type StepsOptions struct {
 	Options
 	Now func() time.Time
 	// Deletes and Orphans are told what there is a reason to look at, by Add and AddAfter
-	// alone. An object that failed is added after no time.
+	// alone. An object that failed is added after AfterFailure.
 	Deletes, Orphans workqueue.TypedDelayingInterface[graph.Key]
 	// Holds returns why there may be dependents that nobody can list.
 	Holds func() error
 }
 
+// AfterFailure stands for the delay after a failure, whatever it would be.
+const AfterFailure = time.Nanosecond
+
 // NewSteps prepares a collector.
 func NewSteps(o StepsOptions) (*Steps, error) {
 	queues := map[string]workqueue.TypedDelayingInterface[graph.Key]{deleteQueue: o.Deletes, orphanQueue: o.Orphans}
 	c, err := newCollector(o.Options, func(name string, _ func(graph.Key) (string, int), _ func() time.Time) *queue {
-		return &queue{TypedDelayingInterface: queues[name], backoff: workqueue.NewTypedItemFastSlowRateLimiter[graph.Key](0, 0, 0)}
+		return &queue{TypedDelayingInterface: queues[name], backoff: workqueue.NewTypedItemFastSlowRateLimiter[graph.Key](AfterFailure, AfterFailure, 0)}
 	})
 	if err != nil {
 		return nil, err

@@ -31,9 +31,9 @@ func (a *attempt) ownerRead(m *model) {
 	default:
 		a.free = m.graph.Dependents(a.key.UID)
 		a.free = slices.DeleteFunc(a.free, func(d graph.Node) bool { return m.freed[a.key][d.Key] == d.Record.ResourceVersion })
-		all := len(a.free)
+		known := len(a.free)
 		a.free = slices.DeleteFunc(a.free, func(d graph.Node) bool { return m.graph.Catalog().Resource(d.Key.Resource) == nil })
-		a.unserved = len(a.free) < all
+		a.unserved = len(a.free) < known
 		sortNodes(a.free)
 		if a.over = len(a.free) > freedPerTurn; a.over {
 			a.free = a.free[:freedPerTurn]

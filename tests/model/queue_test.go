@@ -88,8 +88,11 @@ func (a *attempt) ended(m *model) bool {
 	case a.orphaning:
 	case a.failed:
 		m.delayed[a.key] = true
-	case !a.again.IsZero():
+	case a.again.IsZero():
+	case a.again.After(m.now):
 		wake(m.timers, a.key, a.again)
+	default:
+		m.queue[a.key] = true
 	}
 	return true
 }

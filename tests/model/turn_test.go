@@ -97,11 +97,14 @@ func (e *entrance) Add(k graph.Key) {
 func (e *entrance) AddAfter(k graph.Key, d time.Duration) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if d == 0 {
+	switch {
+	case d == gc.AfterFailure:
 		e.failed[k] = true
-		return
+	case d <= 0:
+		e.ready[k] = true
+	default:
+		wake(e.later, k, e.now().Add(d))
 	}
-	wake(e.later, k, e.now().Add(d))
 }
 
 // wake has an object looked at again at a time, unless it will be sooner.

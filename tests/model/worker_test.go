@@ -70,7 +70,7 @@ type attempt struct {
 	tries   int
 	// over is true if there are more to be freed than a turn is for.
 	over bool
-	// unserved is true if there are dependents of a resource that nobody serves.
+	// unserved is true if one is known that nobody serves: the owner is not let go.
 	unserved bool
 	searches int
 	toList   []*graph.Resource

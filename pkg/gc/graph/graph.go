@@ -30,9 +30,8 @@ type Graph struct {
 	// waitingChanged is true once an object in foreground deletion, or what such an
 	// object names, has changed since TakeWaitingChanged.
 	waitingChanged bool
-	// unlisted counts the readable resources that have not been listed, and
-	// syncedSince is when that last became none.
-	unlisted    int
+	// syncedSince is since when every readable resource has been listed; the zero time if
+	// one has not.
 	syncedSince time.Time
 	edges       int
 }
