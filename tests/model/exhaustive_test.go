@@ -16,7 +16,7 @@ import (
 )
 
 var (
-	mostStates = flag.Int("model.states", 3_500/slowness, "states to explore of each small world, more for deep ones; 0 for all")
+	mostStates = flag.Int("model.states", 4_000/slowness, "states to explore of each small world, more for deep ones; 0 for all")
 	onlyWorlds = flag.String("model.world", "", "explore only the small worlds whose names contain this")
 )
 
