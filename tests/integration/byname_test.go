@@ -18,7 +18,7 @@ import (
 // TestCreationIsSeenByName lists and watches one object by name while it is created, as clients do that wait for an
 // object: the creation must be in the list or in the watch.
 func TestCreationIsSeenByName(t *testing.T) {
-	const n, observers = 400, 4
+	const n, observers = 400 / slowness, 4
 	s := shared(t)
 	for form, see := range map[string]func(context.Context, metadata.ResourceInterface, metav1.ListOptions) error{
 		"ListAndWatch": listAndAwait, "InitialEvents": watchWithInitialEvents,
