@@ -78,7 +78,7 @@ func (s *server) mustBeToldOfTimeout(t *testing.T, o *unstructured.Unstructured,
 		return // only some are named
 	}
 	for _, b := range blockers {
-		if !strings.Contains(text, "configmaps/"+b.GetNamespace()+"/"+b.GetName()) {
+		if !strings.Contains(text, "configmaps/"+b.GetName()) {
 			t.Errorf("%s: %q does not name %s", o.GetName(), text, b.GetName())
 		}
 	}
