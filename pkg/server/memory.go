@@ -18,7 +18,7 @@ const (
 	// that nobody uses. Others soon need again what they could give back.
 	quiet = 16 << 20
 	// latest is after how long memory is given back by a busy server too.
-	latest = 30 * time.Second
+	latest = 2 * time.Minute
 )
 
 // keepSmall gives memory back to the system until ctx ends. Go keeps as much again as
