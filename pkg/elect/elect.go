@@ -45,7 +45,7 @@ type Options struct {
 type Lead func(ctx context.Context, fence func(*rest.Config) *rest.Config) error
 
 // Run takes part in the election, and calls work whenever this process is elected, until
-// ctx ends or work returns an error, which it returns. What a leader knows ends with its
+// ctx ends or work returns an error, which it returns. A leader's knowledge ends with its
 // term. The lease is given back only when work has returned.
 func Run(ctx context.Context, o Options, work Lead) error {
 	leases, err := coordinationv1.NewForConfig(o.Config)

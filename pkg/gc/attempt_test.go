@@ -239,7 +239,7 @@ func TestOwnerIsReadOnceForAllItsDependents(t *testing.T) {
 				})
 			}
 			wg.Wait()
-			// Whoever found the owner being read was put aside, without holding a worker.
+			// Attempts that found the owner being read were put aside, without holding a worker.
 			for c.deleting.queue.Len() > 0 {
 				k, _ := c.deleting.queue.Get()
 				if err := attemptOnce(t, c, k); err != nil {

@@ -205,8 +205,8 @@ func collect(v *graph.View, now time.Time) Decision {
 	more := count[Unverified] - len(verify)
 	switch {
 	case count[Solid] > 0 && len(drop) > 0 && more > 0:
-		// The object stays, whatever the others are. What waits now may not wait any more
-		// when all of those have been read.
+		// The object stays, whatever the others are. An owner that waits now may have called
+		// that off by the time all of them have been read.
 		return Decision{Action: Drop, Reason: SomeDangling, Drop: drop, Again: again}
 	case count[Unverified] > 0:
 		return Decision{Action: Verify, Reason: OwnerUnverified, Verify: verify, Unverified: more}
