@@ -96,6 +96,31 @@ need_build_tools() {
 	need_go
 }
 
+have_postgresql() {
+	have postgres && have initdb && return
+	for postgresql in /usr/lib/postgresql/*/bin/postgres; do
+		[ -x "$postgresql" ] && return
+	done
+	return 1
+}
+
+# need_datastores: the database servers that tests run beside reap. REAP_TEST_DATASTORES is where etcd and nats-server
+# are: Debian's are old, so they are built from their modules, with the program's versions of what they share with it.
+# PostgreSQL (postgres, initdb) and MariaDB (mariadbd, mariadb-install-db) are Debian's, which tests find themselves.
+need_datastores() {
+	package postgresql have_postgresql
+	package mariadb-server-core test -x /usr/sbin/mariadbd # the server without a service that starts it
+	install_missing optional
+	REAP_TEST_DATASTORES=$root/bin/datastores
+	export REAP_TEST_DATASTORES
+	say "building etcd and nats-server"
+	(
+		cd scripts/datastores
+		go build -trimpath -buildvcs=false -o "$REAP_TEST_DATASTORES/etcd" go.etcd.io/etcd/server/v3
+		go build -trimpath -buildvcs=false -o "$REAP_TEST_DATASTORES/nats-server" github.com/nats-io/nats-server/v2
+	)
+}
+
 # build_tags [TAG...]: the tags of every build and test, and those given, for -tags. kubectl's kustomize can
 # load Go plugins, of which there are none; with that compiled in, the linker keeps every symbol: 40 MB.
 build_tags() (
