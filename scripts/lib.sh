@@ -110,14 +110,15 @@ have_postgresql() {
 need_datastores() {
 	package postgresql have_postgresql
 	package mariadb-server-core test -x /usr/sbin/mariadbd # the server without a service that starts it
+	package mariadb-client-core have my_print_defaults     # which mariadb-install-db calls
 	install_missing optional
-	REAP_TEST_DATASTORES=$root/bin/datastores
+	REAP_TEST_DATASTORES=${root:?}/bin/datastores
 	export REAP_TEST_DATASTORES
 	say "building etcd and nats-server"
 	(
-		cd scripts/datastores
-		go build -trimpath -buildvcs=false -o "$REAP_TEST_DATASTORES/etcd" go.etcd.io/etcd/server/v3
-		go build -trimpath -buildvcs=false -o "$REAP_TEST_DATASTORES/nats-server" github.com/nats-io/nats-server/v2
+		cd scripts/datastores || exit
+		go build -trimpath -buildvcs=false -o "$REAP_TEST_DATASTORES/etcd" go.etcd.io/etcd/server/v3 &&
+			go build -trimpath -buildvcs=false -o "$REAP_TEST_DATASTORES/nats-server" github.com/nats-io/nats-server/v2
 	)
 }
 
