@@ -35,6 +35,17 @@ type discovered struct {
 	services      services
 }
 
+// Discover asks a server once what it serves. failed names the API versions that could not
+// be discovered, of which the catalog holds nothing. An error means that nothing at all
+// could be learnt.
+func Discover(ctx context.Context, d discovery.DiscoveryInterface, ignore []schema.GroupResource) (c *graph.Catalog, failed []schema.GroupVersion, err error) {
+	found, err := (&versions{}).discover(ctx, d, slices.Concat(alwaysIgnored, ignore))
+	if err != nil {
+		return nil, nil, err
+	}
+	return found.catalog, found.failed, nil
+}
+
 // discover asks the server what it serves. An error means that nothing at all could be
 // learnt.
 func (v *versions) discover(ctx context.Context, d discovery.DiscoveryInterface, ignore []schema.GroupResource) (*discovered, error) {

@@ -1,0 +1,81 @@
+package listing
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/validate/content"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/reap-dev/reap/pkg/gc/act"
+	"github.com/reap-dev/reap/pkg/gc/decide"
+	"github.com/reap-dev/reap/pkg/gc/graph"
+)
+
+var errReadsOnly = errors.New("a listing writes nothing")
+
+// possible is true for a name that an object can have. What has another is not read: the
+// owner stays in doubt.
+func possible(name string) bool {
+	return name != "" && len(content.IsPathSegmentName(name)) == 0
+}
+
+// ownerRead names a read: an owner, where references say that it is.
+type ownerRead struct {
+	uid        types.UID
+	at         graph.Coordinates
+	apiVersion string
+}
+
+// verify reads the owners live that the lists leave in doubt, each once, and sets the
+// result's time.
+func (l *lister) verify(ctx context.Context) error {
+	g := l.result.Graph
+	doubtful := map[ownerRead]graph.OwnerView{}
+	for _, n := range g.Objects() {
+		if len(n.Record.References) == 0 {
+			continue
+		}
+		v, _ := g.View(n.Key)
+		for i := range v.Owners {
+			o := &v.Owners[i]
+			if decide.Judge(o, v.Record.Namespace, l.since) == decide.Unverified && possible(o.At.Name) {
+				doubtful[ownerRead{o.Reference.UID, o.At, o.Reference.APIVersion}] = *o
+			}
+		}
+	}
+	all := make([]ownerRead, 0, len(doubtful))
+	for r := range doubtful {
+		all = append(all, r)
+	}
+	l.tell(func(p *Progress) { p.Owners = len(all) })
+	actor := act.New(l.client, nil, func() error { return errReadsOnly }, func(act.Verb, act.Outcome) {})
+	facts := make(map[ownerRead]graph.Fact, len(all))
+	each(ctx, all, func(ctx context.Context, r ownerRead) {
+		fact, err := actor.Verify(ctx, doubtful[r], l.since)
+		switch {
+		case ctx.Err() != nil:
+			return
+		case err == nil:
+			l.mu.Lock()
+			facts[r] = fact
+			l.mu.Unlock()
+		case ofAll(err):
+			l.stop(err)
+			return
+		}
+		l.tell(func(p *Progress) { p.Read++ })
+	})
+	if err := context.Cause(ctx); err != nil {
+		return err
+	}
+	l.result.Now = time.Now()
+	for r, fact := range facts {
+		if fact.State == graph.Present {
+			fact.Seen = l.result.Now
+		}
+		g.Learn(r.uid, r.at, fact)
+	}
+	return nil
+}
