@@ -3,8 +3,10 @@ package cli
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/discovery"
@@ -22,31 +24,54 @@ type connection struct {
 	namespace string
 }
 
-// report asks the collector for a report: a path below report.Root, with its query.
-func (c *connection) report(ctx context.Context, name string, query map[string]string, into any) error {
+// unanswered is the error of a question that the running collector cannot answer, and a
+// listing can.
+type unanswered struct {
+	err error
+	// note says why the collector was not asked, before the report.
+	note string
+	// forbidden is true if the caller may not ask: there may be a collector.
+	forbidden bool
+}
+
+func (e *unanswered) Error() string { return e.err.Error() }
+func (e *unanswered) Unwrap() error { return e.err }
+
+// report asks the collector for a report: a path below report.Root, with its query. An error
+// may be unanswered.
+func (c *connection) report(ctx context.Context, name string, query url.Values, into any) error {
 	d, err := discovery.NewDiscoveryClientForConfig(c.config)
 	if err != nil {
 		return err
 	}
 	r := d.RESTClient().Get().AbsPath(report.Root + name)
-	for k, v := range query {
-		r.Param(k, v)
+	for k, values := range query {
+		for _, v := range values {
+			r.Param(k, v)
+		}
 	}
 	var code int
 	raw, err := r.Do(ctx).StatusCode(&code).Raw()
 	var problem report.Problem
+	_ = json.Unmarshal(raw, &problem) // what is none has no error
 	switch {
 	case code == http.StatusOK && err == nil:
 		if err := json.Unmarshal(raw, into); err != nil {
 			return fmt.Errorf("the server's answer is no report (%w): is it another version of reap?", err)
 		}
 		return nil
-	case code != 0 && json.Unmarshal(raw, &problem) == nil && problem.Error != "":
-		return fmt.Errorf("%s", problem.Error)
+	case code == http.StatusServiceUnavailable && problem.Error != "":
+		return &unanswered{err: errors.New(problem.Error), note: "the collector of reap does not run there: " + problem.Error}
+	case code != 0 && problem.Error != "":
+		return errors.New(problem.Error)
 	case code == http.StatusNotFound:
-		return fmt.Errorf("the server at %s (from %s) has no collector of reap: name a reap server with --kubeconfig or --data-dir", c.config.Host, c.source)
+		return &unanswered{
+			err:  fmt.Errorf("the server at %s (from %s) has no collector of reap: name a reap server with --kubeconfig or --data-dir", c.config.Host, c.source),
+			note: "no collector of reap answers at " + c.config.Host,
+		}
 	case apierrors.IsForbidden(err):
-		return fmt.Errorf("%w; a ClusterRole with the verb get on the nonResourceURLs %s* allows it", err, report.Root)
+		const remedy = "a ClusterRole with the verb get on the nonResourceURLs " + report.Root + "* allows it"
+		return &unanswered{err: fmt.Errorf("%w; %s", err, remedy), note: "you may not ask the collector itself (" + remedy + ")", forbidden: true}
 	}
 	return c.failed(err)
 }

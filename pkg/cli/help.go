@@ -79,7 +79,7 @@ func flagSynopsis(f cli.DocGenerationFlag) string {
 		names = append(names, dashes+n)
 	}
 	placeholder, _ := splitUsage(f)
-	return strings.Join(names, ", ") + " " + placeholder
+	return strings.TrimSuffix(strings.Join(names, ", ")+" "+placeholder, " ")
 }
 
 // flagUsage is what a flag is for, and its default.
@@ -92,8 +92,12 @@ func flagUsage(f cli.DocGenerationFlag) string {
 }
 
 // splitUsage takes apart a usage text that begins with its placeholder in backquotes, as pkg/config
-// writes them.
+// writes them. A flag that is given without a value has none.
 func splitUsage(f cli.DocGenerationFlag) (placeholder, usage string) {
-	placeholder, usage, _ = strings.Cut(strings.TrimPrefix(f.GetUsage(), "`"), "` ")
+	rest, has := strings.CutPrefix(f.GetUsage(), "`")
+	if !has {
+		return "", rest
+	}
+	placeholder, usage, _ = strings.Cut(rest, "` ")
 	return placeholder, usage
 }

@@ -1,33 +1,42 @@
 package cli
 
 import (
-	"cmp"
+	"context"
+	"errors"
 	"fmt"
+	"net/url"
+	"time"
 
 	"github.com/urfave/cli/v2"
 
 	"github.com/reap-dev/reap/pkg/config"
+	"github.com/reap-dev/reap/pkg/gc/decide"
+	"github.com/reap-dev/reap/pkg/gc/listing"
 	"github.com/reap-dev/reap/pkg/gc/report"
 )
 
-const whyDescription = `Says why an object is there, or still there although somebody has deleted it: what the collector knows of each of its owners, who blocks its deletion, until when it waits, and what happens next.`
+const whyDescription = `Says why an object is there, or still there although somebody has deleted it: what the collector knows of each of its owners, who blocks its deletion, until when it waits, and what happens next.
+
+Where no collector of reap answers, it lists the cluster's metadata and says the same by the rules of Kubernetes' own collector.`
 
 const whyExamples = `reap why deployments/web -n shop
 reap why crd/widgets.example.com
-reap why configmap settings -o json`
+reap why configmap settings -o json
+reap why pods -l app=web -n shop`
 
 func whyCommand() *cli.Command {
 	flags, client := config.ClientFlags()
+	flags = append(flags, serverSideFlag())
+	flags = append(flags, selectionFlags()...)
 	return command(whyExamples, &cli.Command{
 		Name:        "why",
 		Usage:       "say why an object exists, or why it is still terminating",
-		UsageText:   "reap why TYPE/NAME [flags]",
+		UsageText:   "reap why TYPE/NAME… [flags]",
 		Description: whyDescription,
-		Flags:       append(flags, namespaceFlag(), outputFlag()),
+		Flags:       append(flags, outputFlag()),
 		Action: func(c *cli.Context) error {
-			kind, name, err := objectArguments(c.Args().Slice())
-			if err != nil {
-				return fmt.Errorf("%w; see '%s --help'", err, c.Command.HelpName)
+			if err := checkNamed(c); err != nil {
+				return err
 			}
 			format, err := checkOutput(c)
 			if err != nil {
@@ -37,19 +46,40 @@ func whyCommand() *cli.Command {
 			if err != nil {
 				return err
 			}
-			o, err := server.object(c.Context, kind, name, cmp.Or(c.String("namespace"), server.namespace))
-			if err != nil {
-				return failed(err)
+			objects, missing := server.objects(c.Context, c.Args().Slice(), server.selected(c))
+			a := newAsker(c, server)
+			for i, o := range objects {
+				w, err := a.why(c.Context, o)
+				if err != nil {
+					return failed(errors.Join(missing, err))
+				}
+				if i > 0 {
+					w.Basis.Note, w.Basis.Incomplete = "", nil
+				}
+				if i > 0 && format == "text" {
+					fmt.Fprintln(c.App.Writer)
+				}
+				if err := print(c.App.Writer, format, w); err != nil {
+					return failed(err)
+				}
 			}
-			var w report.Why
-			err = server.report(c.Context, "why", map[string]string{
-				"group": o.resource.Group, "resource": o.resource.Resource, "uid": string(o.metadata.UID),
-			}, &w)
-			if err != nil {
-				return failed(err)
-			}
-			w.Finalizers = o.metadata.Finalizers
-			return failed(print(c.App.Writer, format, w))
+			return failed(missing)
 		},
 	})
+}
+
+// why explains an object.
+func (a *asker) why(ctx context.Context, o *object) (w report.Why, err error) {
+	query := url.Values{"group": {o.resource.Group}, "resource": {o.resource.Resource}, "uid": {string(o.metadata.UID)}}
+	err = a.ask(ctx, "why", query, &w, func(l *listing.Result, b report.Basis) error {
+		v, ok := l.Graph.View(o.key())
+		if !ok {
+			return fmt.Errorf("the list does not show this object of %s: it has gone, or its resource cannot be listed, watched and deleted", o.resource.GroupResource())
+		}
+		w = report.Explain(l.Graph, &v, decide.Options{}, l.Now)
+		w.Again, w.Basis = time.Time{}, b
+		return nil
+	})
+	w.Finalizers = o.metadata.Finalizers
+	return w, err
 }

@@ -58,7 +58,22 @@ func (c *Collector) Why(k graph.Key) (report.Why, error) {
 	}
 	w := report.Explain(c.graph, &c.attempts.about(v).view, c.decideOptions(), c.now())
 	w.Pause = c.pauseReport()
+	w.Basis = c.basis()
 	return w, nil
+}
+
+// basis says what the collector's reports are made from.
+func (c *Collector) basis() report.Basis {
+	b := report.Basis{Source: report.FromCollector, Rules: report.RulesOfReap, Objects: c.graph.Stats().Nodes}
+	for _, m := range c.observer.States() {
+		if m.Err != nil {
+			b.Incomplete = append(b.Incomplete, report.Gap{What: m.Resource.GroupResource().String(), Why: m.Err.Error()})
+		}
+	}
+	if _, synced := c.graph.Synced(); !synced {
+		b.Incomplete = append(b.Incomplete, report.Gap{What: "everything", Why: "the collector is still listing what exists"})
+	}
+	return b
 }
 
 // unseen says why no monitor shows an object.

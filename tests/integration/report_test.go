@@ -6,7 +6,10 @@ import (
 	"encoding/json"
 	"errors"
 	"html"
+	"os"
 	"os/exec"
+	"path/filepath"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -164,6 +167,37 @@ func TestWaitIsExplained(t *testing.T) {
 	}
 }
 
+// TestAnswersAreTheSameFromAList as from the running collector, whichever way the objects are named.
+func TestAnswersAreTheSameFromAList(t *testing.T) {
+	s := shared(t)
+	ns := s.namespace(t, "listed")
+	o := s.create(t, configMaps, ns, "owner")
+	d := s.create(t, configMaps, ns, "dependent", owner(o))
+	s.awaitKnown(t, configMaps, d)
+	want := s.why(t, "configmaps/dependent", "-n", ns)
+	if want.Basis.Source != report.FromCollector || want.Basis.Objects == 0 {
+		t.Errorf("asked of the collector: %+v", want.Basis)
+	}
+	manifest := filepath.Join(t.TempDir(), "dependent.yaml")
+	if err := os.WriteFile(manifest, []byte("apiVersion: v1\nkind: List\nitems:\n- {apiVersion: v1, kind: ConfigMap, metadata: {name: dependent, namespace: "+ns+"}}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, named := range []string{"cm/dependent", "configmap dependent", "configmaps.v1./dependent cm/dependent", "-f " + manifest} {
+		got := s.why(t, append(strings.Fields(named), "-n", ns, "--server-side=false")...)
+		if got.Basis.Source != report.FromListing || got.Basis.Rules != report.RulesOfReap || got.Basis.Note == "" || got.Basis.Objects == 0 || len(got.Basis.Incomplete) > 0 {
+			t.Errorf("%s, from a list: %+v", named, got.Basis)
+		}
+		got.Basis, got.Now = want.Basis, want.Now
+		if !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: from a list\n%+v\nfrom the collector\n%+v", named, got, want)
+		}
+	}
+	out := s.must(t, "why", "cm", "owner", "dependent", "-n", ns)
+	if !strings.Contains(out, "no-references") || !strings.Contains(out, "owner-solid") {
+		t.Errorf("of two: %s", out)
+	}
+}
+
 // TestQuestionsThatHaveNoAnswer get one line and an exit code.
 func TestQuestionsThatHaveNoAnswer(t *testing.T) {
 	s := shared(t)
@@ -172,9 +206,12 @@ func TestQuestionsThatHaveNoAnswer(t *testing.T) {
 		says string
 	}{
 		"why configmaps/none -n default": {1, `there is no configmaps "none" in the namespace default`},
-		"why widgets/none":               {1, `no resource type "widgets"`},
+		"why widgets/none":               {1, `have a resource type "widgets"`},
 		"why":                            {2, "TYPE/NAME"},
-		"why a b c":                      {2, "TYPE/NAME"},
+		"why cm/none cm":                 {1, "there is no need to specify a resource type as a separate argument"},
+		"why cm":                         {1, "no name was specified"},
+		"why cm -A -l app=none":          {1, "no object matches"},
+		"why -f /none":                   {1, "/none"},
 		"status -o yaml":                 {2, "text or json"},
 		"status now":                     {2, "takes no arguments"},
 		"pause now":                      {2, "takes no arguments"},
@@ -298,8 +335,8 @@ func TestPauseWithoutACollector(t *testing.T) {
 	if out := s.must(t, "pause"); !strings.Contains(out, "when one runs") {
 		t.Errorf("reap pause said %q", out)
 	}
-	if _, errs, code := s.run(t, "why", "ns/default"); code != 1 || !strings.Contains(errs, "--disable=gc") {
-		t.Errorf("reap why: exit code %d, %s", code, errs)
+	if out := s.must(t, "why", "ns/default"); !strings.Contains(out, "--disable=gc") || !strings.Contains(out, "no-references") {
+		t.Errorf("reap why said %q", out)
 	}
 	s.stop(t)
 	s.restart(t, s.args[:len(s.args)-1]...)

@@ -186,21 +186,24 @@ func TestServerThatStopsAnsweringIsOneError(t *testing.T) {
 		"when owners are read": func(c fakeapi.Call) bool { return c.Verb == "get" },
 		"at once":              func(fakeapi.Call) bool { return true },
 	} {
-		w := newWorld(t)
-		w.SetPageSize(2)
-		for i := range 5 {
-			w.create("pods", fmt.Sprint("child", i), "ghost")
-		}
-		w.SetFault(func(c fakeapi.Call) http.HandlerFunc {
-			if at(c) {
-				return cut
+		t.Run(name, func(t *testing.T) {
+			t.Parallel() // client-go tries for ten seconds
+			w := newWorld(t)
+			w.SetPageSize(2)
+			for i := range 5 {
+				w.create("pods", fmt.Sprint("child", i), "ghost")
 			}
-			return nil
+			w.SetFault(func(c fakeapi.Call) http.HandlerFunc {
+				if at(c) {
+					return cut
+				}
+				return nil
+			})
+			r, err := List(t.Context(), w.config, Options{})
+			if err == nil || r != nil || strings.Contains(err.Error(), "context canceled") {
+				t.Errorf("%v, %v", r, err)
+			}
 		})
-		r, err := List(t.Context(), w.config, Options{})
-		if err == nil || r != nil || strings.Contains(err.Error(), "context canceled") {
-			t.Errorf("%s: %v, %v", name, r, err)
-		}
 	}
 }
 

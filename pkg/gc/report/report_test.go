@@ -91,6 +91,7 @@ func TestReports(t *testing.T) {
 		"why-for-ever":    printed{explain(t, g, "root", decide.Options{}, func(*graph.View) {})},
 		"why-owners":      printed{explain(t, g, "many", decide.Options{}, func(v *graph.View) { v.Owners[0].Fact = graph.Fact{State: graph.Present, Seen: now, Waiting: true} })},
 		"why-no-owner":    printed{explain(t, g, "alive", decide.Options{}, func(*graph.View) {})},
+		"why-from-a-list": printed{fromAList(explain(t, g, "root", decide.Options{}, func(*graph.View) {}))},
 		"why-is-orphaned": printed{explain(t, g, "orphaning", decide.Options{}, func(*graph.View) {})},
 	} {
 		var out bytes.Buffer
@@ -108,6 +109,15 @@ func TestReports(t *testing.T) {
 			t.Errorf("%s (%v): got\n%s\nwant\n%s", name, err, &out, want)
 		}
 	}
+}
+
+// fromAList is an explanation that was made from a list.
+func fromAList(w Why) Why {
+	w.Basis = Basis{Source: FromListing, Rules: RulesOfKubernetes, Note: "no collector of reap answers at https://there", Objects: 17}
+	for i := range gapsShown + 2 {
+		w.Basis.Incomplete = append(w.Basis.Incomplete, Gap{What: fmt.Sprintf("r%d", i), Why: "forbidden:\n  you"})
+	}
+	return w
 }
 
 // printed prints a report both ways.

@@ -71,6 +71,9 @@ func (s Status) Print(out io.Writer) error {
 
 // Print writes the explanation for people.
 func (y Why) Print(out io.Writer) error {
+	if err := y.Basis.Print(out); err != nil {
+		return err
+	}
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(w, "object\t%s\n", y.Object)
 	if !y.DeletedAt.IsZero() {
@@ -82,7 +85,9 @@ func (y Why) Print(out io.Writer) error {
 	fmt.Fprintf(w, "reason\t%s (%s)\n", y.Text, y.Reason)
 	if y.BlockedBy.Count > 0 {
 		fmt.Fprintf(w, "blocked by\t%s\n", y.BlockedBy.text(listed))
-		if y.Deadline.IsZero() {
+		if y.Deadline.IsZero() && y.Basis.Source == FromListing && y.Basis.Rules == RulesOfReap {
+			fmt.Fprintf(w, "deadline\tunknown: only the collector itself can tell\n")
+		} else if y.Deadline.IsZero() {
 			fmt.Fprintf(w, "deadline\tnone: it waits until they are gone\n")
 		} else {
 			fmt.Fprintf(w, "deadline\t%s, unless a dependent goes before\n", until(y.Deadline, y.Now))

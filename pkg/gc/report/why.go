@@ -12,6 +12,7 @@ import (
 // Why says why an object is there, or still there, and what the collector will do
 // about it.
 type Why struct {
+	Basis  Basis  `json:"basis"`
 	Object Object `json:"object"`
 	// DeletedAt is when somebody deleted it; the zero time if nobody has.
 	DeletedAt time.Time `json:"deletedAt,omitzero"`

@@ -1,0 +1,100 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+	"k8s.io/client-go/discovery"
+
+	"github.com/reap-dev/reap/pkg/gc/listing"
+	"github.com/reap-dev/reap/pkg/gc/report"
+)
+
+// asker answers questions about a cluster's graph: from the memory of the collector that
+// runs there, or else from one listing of the cluster, which all questions share.
+type asker struct {
+	server *connection
+	// listed and basis are set once the cluster has been listed.
+	listed *listing.Result
+	basis  report.Basis
+	// note says why the collector is not asked; empty while it is.
+	note     string
+	progress io.Writer
+}
+
+// serverSideFlag is the flag of the commands that use an asker.
+func serverSideFlag() cli.Flag {
+	return &cli.BoolFlag{
+		Name: "server-side", Value: true, Category: "Access",
+		Usage: "ask the collector that runs in the cluster; with =false, or where none answers, list the cluster's metadata with your own rights",
+	}
+}
+
+func newAsker(c *cli.Context, server *connection) *asker {
+	a := &asker{server: server, progress: c.App.ErrWriter}
+	if !c.Bool("server-side") {
+		a.note = "as --server-side=false asks for"
+	}
+	return a
+}
+
+// ask answers a question: into is filled in by the running collector's report of that name,
+// or else fromListing is called, which makes the same report from a listing.
+func (a *asker) ask(ctx context.Context, name string, query url.Values, into any, fromListing func(*listing.Result, report.Basis) error) error {
+	if a.note == "" {
+		err := a.server.report(ctx, name, query, into)
+		var un *unanswered
+		if !errors.As(err, &un) {
+			return err
+		}
+		a.note = un.note
+	}
+	if a.listed == nil {
+		if err := a.list(ctx); err != nil {
+			return err
+		}
+	}
+	return fromListing(a.listed, a.basis)
+}
+
+// list lists the cluster.
+func (a *asker) list(ctx context.Context) error {
+	bar := newListingBar(a.progress)
+	listed, err := listing.List(ctx, a.server.config, listing.Options{Progress: bar.show})
+	bar.done()
+	if err != nil {
+		return fmt.Errorf("the list of the cluster could not be completed: %w", a.server.failed(err))
+	}
+	a.listed = listed
+	a.basis = report.Basis{
+		Source: report.FromListing, Rules: a.rules(ctx), Note: a.note, Objects: listed.Graph.Stats().Nodes,
+	}
+	for _, g := range listed.Gaps {
+		a.basis.Incomplete = append(a.basis.Incomplete, report.Gap{What: g.What, Why: g.Err.Error()})
+	}
+	return nil
+}
+
+// rules returns whose rules say what happens next: reap's if its collector is known to run.
+// The version tells a server of reap to a caller who may not ask its collector.
+func (a *asker) rules(ctx context.Context) string {
+	var s report.Status
+	err := a.server.report(ctx, "status", nil, &s)
+	var un *unanswered
+	switch {
+	case err == nil && s.Running:
+		return report.RulesOfReap
+	case errors.As(err, &un) && un.forbidden:
+		if d, err := discovery.NewDiscoveryClientForConfig(a.server.config); err == nil {
+			if v, err := d.ServerVersion(); err == nil && strings.HasSuffix(v.GitVersion, "+reap") {
+				return report.RulesOfReap
+			}
+		}
+	}
+	return report.RulesOfKubernetes
+}

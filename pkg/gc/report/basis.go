@@ -1,0 +1,70 @@
+package report
+
+import (
+	"fmt"
+	"io"
+	"strings"
+)
+
+// The sources of a report, and the rules that it goes by.
+const (
+	// FromCollector: the running collector's own graph.
+	FromCollector = "collector"
+	// FromListing: a list of all metadata, made for the report.
+	FromListing = "listing"
+
+	// RulesOfReap: rings are broken, and foreground deletions may end by a timeout.
+	RulesOfReap = "reap"
+	// RulesOfKubernetes: no ring is broken, nothing times out, and UIDs alone block.
+	RulesOfKubernetes = "kubernetes"
+)
+
+// Basis says what a report was made from.
+type Basis struct {
+	// Source is collector or listing, and Rules reap or kubernetes: whose rules say what
+	// happens next.
+	Source string `json:"source"`
+	Rules  string `json:"rules"`
+	// Note says why the cluster was listed.
+	Note string `json:"note,omitempty"`
+	// Objects counts those that were looked at.
+	Objects int `json:"objects"`
+	// Incomplete is what could not be looked at; empty if the report is complete.
+	Incomplete []Gap `json:"incomplete,omitempty"`
+}
+
+// Gap is something that could not be looked at: a resource or an API version.
+type Gap struct {
+	What string `json:"what"`
+	Why  string `json:"why"`
+}
+
+// gapsShown is how many gaps are printed for people.
+const gapsShown = 5
+
+// Print writes what a reader has to know before the report: nothing, if the running
+// collector knows everything.
+func (b Basis) Print(out io.Writer) error {
+	var lines []string
+	if b.Source == FromListing {
+		lines = append(lines, fmt.Sprintf("from a list of %s: %s", count(b.Objects, "object"), b.Note))
+		if b.Rules == RulesOfKubernetes {
+			lines = append(lines, "by the rules of Kubernetes' own collector: no ring is broken, nothing times out, UIDs alone block")
+		}
+	}
+	for i, g := range b.Incomplete {
+		if i == gapsShown {
+			lines = append(lines, fmt.Sprintf("incomplete: and %d more", len(b.Incomplete)-i))
+			break
+		}
+		lines = append(lines, fmt.Sprintf("incomplete: %s: %s", g.What, oneLine(g.Why)))
+	}
+	if len(lines) == 0 {
+		return nil
+	}
+	_, err := fmt.Fprintf(out, "%s\n\n", strings.Join(lines, "\n"))
+	return err
+}
+
+// oneLine joins the lines of a text, which a server may have written.
+func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }
