@@ -39,8 +39,9 @@ var may = map[string][]string{
 	"pkg/gc/decide":  {"pkg/gc/graph"},
 	"pkg/gc/graph":   {},
 	"pkg/gc/listing": {"pkg/bound", "pkg/gc/act", "pkg/gc/decide", "pkg/gc/graph", "pkg/gc/observe"},
+	"pkg/gc/lint":    {"pkg/gc/decide", "pkg/gc/graph"},
 	"pkg/gc/pause":   {},
-	"pkg/gc/report":  {"pkg/gc/decide", "pkg/gc/graph", "pkg/gc/pause"},
+	"pkg/gc/report":  {"pkg/gc/decide", "pkg/gc/graph", "pkg/gc/lint", "pkg/gc/pause"},
 }
 
 // only lists what some package alone may import from outside the module, with all below it.
@@ -61,6 +62,7 @@ var clients = map[string][]string{
 var pure = map[string][]string{
 	"pkg/gc/graph":  {"errors", "fmt", "slices", "sync", "time", "k8s.io/apimachinery/pkg/apis/meta/v1", "k8s.io/apimachinery/pkg/runtime/schema", "k8s.io/apimachinery/pkg/types"},
 	"pkg/gc/decide": {"errors", "fmt", "math", "slices", "time", "k8s.io/apimachinery/pkg/apis/meta/v1", "k8s.io/apimachinery/pkg/runtime/schema", "k8s.io/apimachinery/pkg/types", "k8s.io/apimachinery/pkg/util/resourceversion"},
+	"pkg/gc/lint":   {"cmp", "slices", "time"},
 }
 
 // imports returns what the files below the project's pkg import, by package,
