@@ -97,7 +97,7 @@ func (c *connection) objects(ctx context.Context, args []string, s selection) ([
 	if err != nil {
 		return nil, err
 	}
-	b := resource.NewBuilder(served).Unstructured().ContinueOnError().
+	b := resource.NewBuilder(served).Unstructured().ContinueOnError().RequireObject(false).
 		NamespaceParam(s.namespace).DefaultNamespace().AllNamespaces(s.all).
 		LabelSelectorParam(s.labels).RequestChunksOf(objectPage).
 		FilenameParam(false, &resource.FilenameOptions{Filenames: s.files, Recursive: s.recursive}).
