@@ -53,25 +53,34 @@ func TestNamespacesTakeTurns(t *testing.T) {
 	}
 }
 
-// Twenty thousand objects of one namespace are queued before ten of another: those
-// are done when as many of the first have been, not after all.
+// A cascade of ten, level by level, begins in one namespace while twenty thousand objects
+// of another wait, some of which come back: it is done when as many of those have had
+// their turns, not after all.
 func TestSmallCascadeBesideALargeOne(t *testing.T) {
 	q := queueBy(time.Now)
 	defer q.ShutDown()
 	for i := range 20_000 {
 		q.Add(key(fmt.Sprint("a", i)))
 	}
-	for i := range 10 {
-		q.Add(key(fmt.Sprint("b", i)))
-	}
-	small := 0
-	for _, uid := range take(t, q, 20) {
-		if uid[0] == 'b' {
+	take(t, q, 1000) // it is under way
+	below := map[string][]string{"b0": {"b1", "b2", "b3"}, "b2": {"b4", "b5"}, "b5": {"b6"}, "b6": {"b7", "b8", "b9"}}
+	q.Add(key("b0"))
+	turns, small := 0, 0
+	for small < 10 && turns < 1000 {
+		k, _ := q.Get()
+		turns++
+		if k.UID[0] == 'b' {
 			small++
+			for _, uid := range below[string(k.UID)] {
+				q.Add(key(uid))
+			}
+		} else if turns%4 == 0 {
+			q.Add(k)
 		}
+		q.Done(k)
 	}
-	if small != 10 {
-		t.Errorf("%d of ten are done", small)
+	if small != 10 || turns > 20 {
+		t.Errorf("%d of ten are done after %d turns", small, turns)
 	}
 }
 
