@@ -124,7 +124,7 @@ func TestMonitorThatFailsIsReportedOnce(t *testing.T) {
 			wantSeries(t, 1, "reap_gc_monitor_failing", "group", "", "resource", "secrets")
 			wantNoSeries(t, "reap_gc_monitor_failing", "group", "", "resource", "pods")
 			wantSeries(t, 1, "reap_gc_monitors", "state", "failing")
-			wantSeries(t, float64(len(all)-1), "reap_gc_monitors", "state", "synced")
+			wantSeries(t, float64(len(w.Resources())-1), "reap_gc_monitors", "state", "synced") // of all that are served
 			for _, state := range []string{"syncing", "draining"} {
 				wantSeries(t, 0, "reap_gc_monitors", "state", state)
 			}

@@ -12,6 +12,18 @@ import (
 	"github.com/reap-dev/reap/tests/fakeapi/rig"
 )
 
+// faults are those that last, as far as they hide objects from the collector.
+type faults struct {
+	unreadable     map[string]bool // resources
+	undiscoverable map[string]bool // groups
+}
+
+// hide is true if a fault may keep objects of a resource out of the graph.
+func (f *faults) hide(r *rig.Rig, res *fakeapi.Resource) bool {
+	unknown := r.Collector().Graph().Catalog().Resource(res.GroupResource()) == nil
+	return f.unreadable[res.Name] || f.undiscoverable[res.Group] && unknown
+}
+
 // begin makes the faults that a step names last until the next that names any:
 //
 //	none
@@ -24,14 +36,15 @@ import (
 //	lost events RESOURCE     no watch ever shows what becomes of its objects meanwhile
 //
 // Before the first delete of an object that is among quicker, it is updated.
-func begin(r *rig.Rig, names []string, quicker []parsed) error {
+func (f *faults) begin(r *rig.Rig, names []string, quicker []parsed) error {
+	*f = faults{unreadable: map[string]bool{}, undiscoverable: map[string]bool{}}
 	for _, res := range r.Resources() {
 		r.Blind(res.Name, false)
 	}
 	r.Undiscoverable(false)
 	r.LoseEvents(nil)
 	r.HidePause(false)
-	var faults []fakeapi.Fault
+	var all []fakeapi.Fault
 	for _, name := range names {
 		kind, what := name, ""
 		if i := strings.LastIndexByte(name, ' '); i > 0 {
@@ -46,6 +59,7 @@ func begin(r *rig.Rig, names []string, quicker []parsed) error {
 			answer = fakeapi.Fail(http.StatusForbidden, "Forbidden")
 			hit = func(c fakeapi.Call) bool { return c.Resource == what }
 			r.Blind(what, true)
+			f.unreadable[what] = true
 		case "generic 404":
 			answer = fakeapi.NotServed
 			hit = func(c fakeapi.Call) bool { return c.Resource == what && c.Verb == "get" }
@@ -56,6 +70,7 @@ func begin(r *rig.Rig, names []string, quicker []parsed) error {
 			answer = fakeapi.Fail(http.StatusServiceUnavailable, "ServiceUnavailable")
 			hit = func(c fakeapi.Call) bool { return strings.HasPrefix(c.Detail, "apis/"+what+"/") }
 			r.Undiscoverable(true)
+			f.undiscoverable[what] = true
 		case "lost events":
 			r.LoseEvents(func(res *fakeapi.Resource, _ *metav1.ObjectMeta) bool { return res.Name == what })
 			continue
@@ -63,7 +78,7 @@ func begin(r *rig.Rig, names []string, quicker []parsed) error {
 			r.HidePause(true)
 			continue
 		case "changing":
-			faults = append(faults, onDelete(func(c fakeapi.Call) {
+			all = append(all, onDelete(func(c fakeapi.Call) {
 				if c.Resource == what {
 					_ = r.Ask(c.Resource, c.Namespace, c.Name) // one that has gone changes no more
 				}
@@ -72,7 +87,7 @@ func begin(r *rig.Rig, names []string, quicker []parsed) error {
 		default:
 			return fmt.Errorf("%q is no fault", name)
 		}
-		faults = append(faults, func(c fakeapi.Call) http.HandlerFunc {
+		all = append(all, func(c fakeapi.Call) http.HandlerFunc {
 			if hit(c) {
 				return answer
 			}
@@ -81,15 +96,15 @@ func begin(r *rig.Rig, names []string, quicker []parsed) error {
 	}
 	for _, p := range quicker {
 		var once sync.Once
-		faults = append(faults, onDelete(func(c fakeapi.Call) {
+		all = append(all, onDelete(func(c fakeapi.Call) {
 			if c.Resource == p.resource && c.Namespace == p.meta.Namespace && c.Name == p.meta.Name {
 				once.Do(func() { _ = update(r, p) }) // without it, the delete is no conflict
 			}
 		}))
 	}
 	r.SetFault(func(c fakeapi.Call) http.HandlerFunc {
-		for _, f := range faults {
-			if h := f(c); h != nil {
+		for _, fault := range all {
+			if h := fault(c); h != nil {
 				return h
 			}
 		}

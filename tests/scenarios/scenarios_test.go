@@ -37,8 +37,9 @@ func TestScenarios(t *testing.T) {
 				t.Fatal(err)
 			}
 			r := rig.New(t)
+			now := &faults{}
 			for i, step := range s.Steps {
-				play(t, r, step)
+				play(t, r, now, step)
 				if t.Failed() {
 					t.Fatalf("%s\nfailed in step %d: %s", s.Says, i+1, step.Say)
 				}
@@ -48,9 +49,9 @@ func TestScenarios(t *testing.T) {
 }
 
 // play does what a step says and compares.
-func play(t *testing.T, r *rig.Rig, s Step) {
+func play(t *testing.T, r *rig.Rig, now *faults, s Step) {
 	calls, revision := len(r.Calls(0)), r.Revision()
-	if err := act(r, s); err != nil {
+	if err := act(r, now, s); err != nil {
 		t.Fatal(err)
 	}
 	for _, form := range s.Await {
@@ -65,7 +66,7 @@ func play(t *testing.T, r *rig.Rig, s Step) {
 	if r.Collector() != nil {
 		if s.Await == nil || s.Rest {
 			r.Rest()
-			compareStats(t, r)
+			compareStats(t, r, now)
 		}
 		r.Check()
 	}
@@ -127,14 +128,15 @@ func play(t *testing.T, r *rig.Rig, s Step) {
 	}
 }
 
-// compareStats holds the graph's counts against the store's.
-func compareStats(t *testing.T, r *rig.Rig) {
+// compareStats holds the graph's counts against the store's. Only what the faults hide may be
+// missing from the graph.
+func compareStats(t *testing.T, r *rig.Rig, now *faults) {
 	t.Helper()
 	var want graph.Stats
 	exists, named := map[string]bool{}, map[string]bool{}
 	for _, o := range r.Objects() {
-		if r.Collector().Graph().Versions(o.Resource.GroupResource())[o.UID] == "" {
-			continue // it cannot be seen, and the step says so
+		if shown := r.Collector().Graph().Versions(o.Resource.GroupResource()); shown[o.UID] == "" && now.hide(r, o.Resource) {
+			continue
 		}
 		exists[string(o.UID)] = true
 		want.Nodes++
@@ -162,7 +164,7 @@ func compare(t *testing.T, what string, have, want []string) {
 }
 
 // act does what users do in a step.
-func act(r *rig.Rig, s Step) error {
+func act(r *rig.Rig, now *faults, s Step) error {
 	var errs []error
 	each := func(texts []string, do func(p parsed) error) {
 		for _, text := range texts {
@@ -176,7 +178,7 @@ func act(r *rig.Rig, s Step) error {
 	if s.Fault != nil || s.Meanwhile != nil {
 		var quicker []parsed
 		each(s.Meanwhile, func(p parsed) error { quicker = append(quicker, p); return nil })
-		errs = append(errs, begin(r, s.Fault, quicker))
+		errs = append(errs, now.begin(r, s.Fault, quicker))
 	}
 	for _, text := range s.Define {
 		errs = append(errs, define(r, text))
