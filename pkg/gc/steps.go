@@ -10,8 +10,8 @@ import (
 	"github.com/reap-dev/reap/pkg/gc/pause"
 )
 
-// Steps is a collector that nothing drives: it has no monitors, workers or timers, and is
-// never paused. A test that decides by itself what happens when, as tests/model does,
+// Steps is a collector that nothing drives: it has no monitors, workers or timers, and
+// nobody tells it of a pause but Pause. A test that decides by itself what happens when, as tests/model does,
 // fills the graph and takes the collector's steps one by one. They may be taken
 // concurrently.
 type Steps struct{ collector *Collector }
@@ -53,6 +53,10 @@ func (s *Steps) Attempt(ctx context.Context, k graph.Key) { s.collector.deleting
 
 // Orphan is a worker's turn with one owner whose dependents are to stay.
 func (s *Steps) Orphan(ctx context.Context, k graph.Key) { s.collector.orphans.workOn(ctx, k) }
+
+// Pause tells the collector that it is paused, or no longer. It takes no turns in a pause,
+// since that is what its workers wait for: do not begin one.
+func (s *Steps) Pause(paused bool) { s.collector.gate.set(pause.State{Paused: paused}) }
 
 // LookForRings breaks the rings that there are, if anything has changed.
 func (s *Steps) LookForRings(ctx context.Context) { s.collector.breaker.look(ctx) }

@@ -3,6 +3,7 @@ package model
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -35,6 +36,10 @@ const (
 	opLook    op = "look for rings"  // n: in which order
 	opBreak   op = "break rings"     // the nth of what such a look may do next; held: the call fails
 	opExpire  op = "expire"          // the deadline of key, in foreground deletion, passes
+	opHalt    op = "pause the collector"
+	opGoOn    op = "resume the collector"
+	opEnd     op = "end"   // a namespace is deleted: nothing is created in it until it is empty
+	opEmpty   op = "empty" // of a namespace that ends, the objects of a kind are deleted
 )
 
 // action is one step, as a value: a history can be replayed and cut down.
@@ -49,6 +54,8 @@ type action struct {
 	choice          int // which of a worker's calls
 	key             graph.Key
 	policy          policy
+	// timeout is an object's own, for its foreground deletion.
+	timeout time.Duration
 }
 
 func (a action) String() string {
@@ -60,8 +67,14 @@ func (a action) String() string {
 	if a.op == opCreate {
 		fmt.Fprintf(&b, " %q/%q", a.namespace, a.name)
 	}
+	if a.op == opEnd || a.op == opEmpty {
+		fmt.Fprintf(&b, " namespace %q", a.namespace)
+	}
 	if a.uid != "" {
 		fmt.Fprintf(&b, " %s", a.uid)
+	}
+	if a.timeout != 0 {
+		fmt.Fprintf(&b, " timeout %s", a.timeout)
 	}
 	if a.op == opCreate || a.op == opEdit {
 		b.WriteString(" refs")

@@ -52,7 +52,7 @@ type within struct {
 
 // canLook is true if a look for rings may begin and may find something.
 func (m *model) canLook() bool {
-	return m.detects && m.breaking == nil && (m.real != nil || m.waitingChanged || m.lookAgain)
+	return m.detects && !m.halted && m.breaking == nil && (m.real != nil || m.waitingChanged || m.lookAgain)
 }
 
 // lookForRings begins a look. Which ring comes first is chance: reversed tries both.

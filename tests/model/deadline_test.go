@@ -4,6 +4,8 @@ import (
 	"slices"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/reap-dev/reap/pkg/gc/decide"
 	"github.com/reap-dev/reap/pkg/gc/graph"
 )
@@ -16,7 +18,9 @@ var (
 )
 
 // options are what decisions depend on besides the object.
-func (m *model) options() decide.Options { return decide.Options{Timeout: m.timeout} }
+func (m *model) options() decide.Options {
+	return decide.Options{Timeout: m.timeout, Pauses: m.pauses}
+}
 
 // deadline returns when an object in foreground deletion is given up on, as it looks
 // now; the zero time for never.
@@ -73,17 +77,63 @@ func (m *model) noteWent(k graph.Key) {
 	}
 }
 
+// base is the timeout that holds for an object, for a deadline of the oracle's own; 0 for
+// none.
+func (m *model) base(o *object) time.Duration {
+	switch {
+	case o.timeout == graph.NoTimeout:
+		return 0
+	case o.timeout != 0:
+		return o.timeout
+	}
+	return m.timeout.Base
+}
+
 // judgeTimeout judges that a foreground deletion is given up on, as was decided at a
-// time, when a dependent was known to have gone last at another.
+// time, when a dependent was known to have gone last at another. It may not be before all
+// that was certainly known by then has had its time, and no pause counts.
 func (m *model) judgeTimeout(o *object, decided, went time.Time) {
-	if m.timeout.Base == 0 {
-		m.fail("the collector gives up on %s, and nothing times out", o.uid)
+	base := m.base(o)
+	if base == 0 {
+		m.fail("the collector gives up on %s, which does not time out", o.uid)
 	}
 	last := o.deletedAt.Truncate(time.Second)
 	if went.After(last) {
 		last = went
 	}
-	if decided.Before(last.Add(m.timeout.Base)) {
-		m.fail("the collector gives up on %s %s after it was deleted or a dependent of it went", o.uid, decided.Sub(last))
+	below := m.knownBelow(o, decided)
+	due := last.Add(base + m.pausedBetween(last, decided) + time.Duration(below)*m.timeout.PerDependent)
+	if decided.Before(due) {
+		m.fail("the collector gives up on %s %s after it was deleted or a dependent of it went, with %d below it and a timeout of %s, %s before it is due", o.uid, decided.Sub(last), below, base, due.Sub(decided))
+	}
+}
+
+// knownBelow counts the objects below one that the graph must have known at a time.
+func (m *model) knownBelow(o *object, at time.Time) int {
+	below := []types.UID{o.uid}
+	for i := 0; i < len(below); i++ {
+		for uid, d := range m.server.objects {
+			if !slices.Contains(below, uid) && slices.ContainsFunc(d.refs, func(r graph.Reference) bool { return r.UID == below[i] && m.known(d, r, at) }) {
+				below = append(below, uid)
+			}
+		}
+	}
+	return len(below) - 1
+}
+
+// judgeDeadline judges when the collector means to give up on an object that waits: not
+// never if it times out, and not later than if the last of all that it knows had gone now.
+func (m *model) judgeDeadline(k graph.Key) {
+	o := m.server.objects[k.UID]
+	if o == nil || !o.waits() {
+		return
+	}
+	deadline, base := m.deadline(k), m.base(o)
+	if deadline.IsZero() != (base == 0) {
+		m.fail("the deadline of %s is %s, and its timeout %s", k.UID, deadline, base)
+	}
+	latest := m.now.Add(base + m.pausedBetween(epoch, m.now) + time.Duration(m.graph.Stats().Nodes)*m.timeout.PerDependent)
+	if deadline.After(latest) {
+		m.fail("the deadline of %s is %s after the latest that it can be", k.UID, deadline.Sub(latest))
 	}
 }

@@ -13,6 +13,13 @@
 // to return to them: it drives the real graph and the real decisions, and copies of the
 // rest, which are held to the real code call by call.
 //
+// The exhaustive search sees every state of each small world, in the gate too: it goes on
+// from a state once, however many orders of steps lead there. A state is all that
+// the world, the collector and the oracle know, ages included. The search has one worker,
+// whose calls do not fail, a watch or list fails only where a world says so, and time
+// passes when something waits for it. More workers, failures and times are for the random
+// worlds. With the race detector and -short the search is cut short, and says where.
+//
 //	world_test.go       the API server: what exists, preconditions, what it tells
 //	monitor_test.go     lists and watches, as pkg/gc/observe turns them into calls
 //	turn_test.go        the real code's turns
@@ -51,12 +58,21 @@
 // since the look began. More cannot be asked: a user may take a ring apart between the
 // last read and the first patch, and a patch carries its own object's version only.
 //
-// A foreground deletion may be given up on only once the timeout has passed since the
-// object was deleted, and since the graph heard that a direct dependent had gone.
+// A foreground deletion may be given up on only once its timeout has passed since the
+// object was deleted, and since the graph heard that a direct dependent had gone, and then
+// the time of each descendant that the graph must have known. Pauses do not count. The
+// timeout is the object's own if it has one, which may be never. The deadline that the
+// collector computes may not be later than if the last of all had gone just now.
+//
+// While the collector is paused it may ask for no write, though one that it has asked for
+// before may still arrive.
+//
+// When a namespace is deleted nothing is created in it, and what is in it is deleted in
+// the background, kind by kind, whatever it waits for.
 //
 // A kind that is no longer served keeps its objects in the graph, unless its definition is
 // known to have ended: they go on blocking their owners, and hold every orphaning.
 //
-// What is not simulated: pauses, controllers that are behind, aggregated servers, and how
-// long pkg/gc/breaker.go waits before it looks again.
+// What is not simulated: controllers that are behind, aggregated servers, and how long
+// pkg/gc/breaker.go waits before it looks again. The copies know no pauses.
 package model

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -33,6 +34,19 @@ func (g *generator) next(m *model) action {
 	}
 	if !g.lossless && g.chance(g.catalog, 1000) {
 		return action{op: one(g, []op{opPurge, opUnserve, opServe, opServe, opServe, opServe}), kind: one(g, allKinds)}
+	}
+	if m.halted && g.chance(1, 6) {
+		// A pause that takes no time puts nothing off.
+		return []action{{op: opGoOn}, {op: opPause, n: 1 + g.r.IntN(100)}, {op: opTick, n: g.r.IntN(5)}}[g.r.IntN(3)]
+	}
+	if g.pauses && m.real != nil && g.chance(1, 60) {
+		return action{op: opHalt}
+	}
+	if g.ends && g.chance(1, 150) {
+		return action{op: opEnd, namespace: one(g, g.namespaces)}
+	}
+	if len(m.server.ending) > 0 && g.chance(1, 12) {
+		return action{op: opEmpty, kind: one(g, allKinds), namespace: one(g, g.namespaces)}
 	}
 	switch c := g.r.IntN(100); {
 	case c < 6:
@@ -158,6 +172,9 @@ func (g *generator) create() action {
 	a.refs = g.references(a.namespace)
 	if g.chance(1, 20) {
 		a.policy = g.policy()
+	}
+	if g.timeouts && g.chance(1, 6) {
+		a.timeout = one(g, []time.Duration{30 * time.Second, 5 * time.Minute, graph.NoTimeout})
 	}
 	g.made++
 	g.ever = append(g.ever, object{storage: k.storage, namespace: a.namespace, name: a.name, uid: a.uid})

@@ -15,7 +15,7 @@ import (
 func (m *model) truth(objects map[types.UID]*object, decided time.Time) *facts {
 	return &facts{
 		objects: objects, served: m.server.served, wasUnserved: m.server.wasUnserved, witnessed: m.witnessed, orphaned: m.server.orphaned, forgotten: m.server.forgotten, orphaning: m.server.orphaning,
-		detects: m.detects, timeouts: m.timeout.Base > 0, hidden: m.server.hidden, ghosts: m.server.ghosts,
+		detects: m.detects, timesOut: func(o *object) bool { return m.base(o) > 0 }, hidden: m.server.hidden, ghosts: m.server.ghosts,
 		waited: func(uid types.UID) bool {
 			t, did := m.server.waited[uid]
 			return did && (t.After(decided.Add(-decide.WaitingFor)) || t.After(decided.Add(-decide.WaitingShown)) && !m.shownBy(uid, t, decided))

@@ -52,6 +52,9 @@ type model struct {
 	// moment since the look began, as of so many writes.
 	within     map[within]bool
 	writesSeen int
+	// halted is true while the collector is paused, and pauses says when it was.
+	halted bool
+	pauses decide.Pauses
 	// timeout is that of foreground deletions; went is when the graph was last told that a
 	// dependent of an object it knew to wait had gone.
 	timeout decide.Timeout
@@ -59,7 +62,7 @@ type model struct {
 	// checkEvery is how often the graph's invariants are verified, in steps.
 	checkEvery, steps                           int
 	deletes, drops, releases, orphanings, frees int
-	unblocks, timedOut                          int
+	unblocks, timedOut, ends                    int
 	// stale is true once the graph has been told of an owner's presence after its end,
 	// and had no proof of the end: nothing named the owner when its DELETED event
 	// came. It is believed for decide.RecheckAfter; nobody could know better.
@@ -124,6 +127,8 @@ func (m *model) take(a action) bool {
 		return m.breaking != nil && m.lookOn(a.n, a.held)
 	case opExpire:
 		return m.expire(a.key)
+	case opHalt, opGoOn:
+		return m.halt(a.op == opHalt)
 	case opTick:
 		m.pass(time.Duration(a.n) * time.Minute)
 	case opPause:
@@ -168,6 +173,38 @@ func (m *model) pass(d time.Duration) {
 			m.queue[k] = true
 		}
 	}
+}
+
+// halt pauses the collector, or lets it go on; false if that is how it is already. Only the
+// real code knows pauses.
+func (m *model) halt(halt bool) bool {
+	if m.real == nil || m.halted == halt {
+		return false
+	}
+	if m.halted = halt; halt {
+		m.pauses = append(m.pauses, decide.Pause{From: m.now})
+	} else {
+		m.pauses[len(m.pauses)-1].To = m.now
+	}
+	m.real.Pause(halt)
+	return true
+}
+
+// pausedBetween says for how long the collector was paused between two moments.
+func (m *model) pausedBetween(from, to time.Time) (total time.Duration) {
+	for _, p := range m.pauses {
+		begun, ended := p.From, p.To
+		if begun.Before(from) {
+			begun = from
+		}
+		if ended.IsZero() || ended.After(to) {
+			ended = to
+		}
+		if ended.After(begun) {
+			total += ended.Sub(begun)
+		}
+	}
+	return total
 }
 
 // pause lets quarters of a second pass, after all that was sent has arrived.

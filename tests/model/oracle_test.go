@@ -68,8 +68,10 @@ type facts struct {
 	// what they may last have shown.
 	hidden map[*kind]bool
 	ghosts []*object
-	// detects is true if rings are broken, timeouts if foreground deletions time out.
-	detects, timeouts bool
+	// detects is true if rings are broken, timesOut if the foreground deletion of an object
+	// times out.
+	detects  bool
+	timesOut func(*object) bool
 }
 
 // witness is where an owner was when the dependent's collector saw it end.
@@ -229,7 +231,7 @@ func (f *facts) atRest() (errs []error) {
 			switch {
 			case !blocked:
 				bad("%s waits for its dependents and nothing blocks it", uid)
-			case f.timeouts:
+			case f.timesOut(o):
 				bad("%s waits for its dependents for ever", uid)
 			}
 			continue

@@ -45,7 +45,7 @@ type job struct {
 // takeUp has a worker begin with an object of one of the two queues, or with one that had
 // failed and waits for its delay to end.
 func (m *model) takeUp(a action, queue, delayed map[graph.Key]bool, orphaning bool) bool {
-	if m.workers[a.n] != nil || !queue[a.key] && !delayed[a.key] || m.underWay(a.key, orphaning) {
+	if m.halted || m.workers[a.n] != nil || !queue[a.key] && !delayed[a.key] || m.underWay(a.key, orphaning) {
 		return false
 	}
 	delete(queue, a.key)

@@ -5,5 +5,5 @@ package model
 // slowness divides how much is tried.
 const slowness = 1
 
-// deepStates is how many states of a deep world are explored.
-const deepStates = wholeStates
+// sampleStates bounds the states of each small world that are explored: all are.
+const sampleStates = 0

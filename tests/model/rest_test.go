@@ -3,6 +3,7 @@ package model
 import (
 	"errors"
 	"maps"
+	"slices"
 	"time"
 
 	"github.com/reap-dev/reap/pkg/gc/decide"
@@ -11,8 +12,14 @@ import (
 // settle lets the world come to rest without time passing: everything is
 // delivered, discovered and worked off, and failures are tried again.
 func (m *model) settle() {
+	m.apply(action{op: opGoOn})
 	for quiet := 0; quiet < 2 && m.wrong == nil; {
 		writes, moved := m.server.writes, false
+		for _, namespace := range slices.Sorted(maps.Keys(m.server.ending)) {
+			for _, k := range allKinds {
+				m.apply(action{op: opEmpty, kind: k, namespace: namespace})
+			}
+		}
 		for m.apply(action{op: opResync}) {
 			moved = true
 		}
@@ -73,6 +80,7 @@ func (m *model) elapse() {
 		for _, k := range m.waiting() {
 			// Both may take longer than what follows, and the second longer than the first: as
 			// descendants go the deadline comes nearer, and that puts nobody into a queue.
+			m.judgeDeadline(k)
 			m.apply(action{op: opExpire, key: k})
 			m.pass(max(0, m.timers[k].Sub(m.now)))
 		}

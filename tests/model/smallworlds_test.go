@@ -47,6 +47,7 @@ func smallWorlds() (worlds []smallWorld) {
 		{"the owner's kind hides for a while", [][]action{{{op: opUnserve, kind: betas}, {op: opServe, kind: betas}}, {deleteO}}},
 		{"an empty list", [][]action{{{op: opRelist, kind: betas, held: true}}, {{op: opDelete, uid: "p"}}}},
 		{"the owner's end is lost", [][]action{{deleteO, {op: opRelist, kind: betas}}}},
+		{"the namespace ends", [][]action{{{op: opEnd, namespace: "n"}, {op: opEmpty, kind: betas, namespace: "n"}, {op: opEmpty, kind: alphas, namespace: "n"}}}},
 	}
 	for _, r := range declared {
 		for _, deed := range deeds {
@@ -109,6 +110,7 @@ func policyWorlds() (worlds []smallWorld) {
 		{"while the other owner goes", [][]action{{{op: opDelete, uid: "p"}}}},
 		{"while the dependent is deleted so that its own stay", [][]action{{{op: opDelete, uid: "d", policy: orphan}}}},
 		{"while a list is empty", [][]action{{{op: opRelist, kind: alphas, held: true}}}},
+		{"while the namespace ends", [][]action{{{op: opEnd, namespace: "n"}, {op: opEmpty, kind: alphas, namespace: "n"}, {op: opEmpty, kind: betas, namespace: "n"}}}},
 		{"while the dependent's kind hides", [][]action{{{op: opUnserve, kind: alphas}, {op: opServe, kind: alphas}}}},
 	}
 	for _, first := range []action{foregroundO, orphanO} {

@@ -55,6 +55,7 @@ func (s *scribe) record(r *graph.Record) {
 	}
 	s.text(r.Namespace, r.Name, string(r.UID), r.ResourceVersion)
 	s.flag(r.Deleting, r.Foreground, r.Orphan)
+	s.number(int(r.SyncTimeout))
 	s.refs(r.References)
 }
 
@@ -66,12 +67,18 @@ func (s *scribe) object(o *object) {
 	s.text(o.storage, o.namespace, o.name, string(o.uid))
 	s.number(o.version)
 	s.flag(o.deleting, o.held, o.foreground, o.orphan)
+	s.number(int(o.timeout))
 	s.refs(o.refs)
 }
 
-// age writes how long ago a time is, as far as it matters.
+// forgotten is an age that nothing depends on any more: no read is believed for longer.
+const forgotten = decide.RecheckAfter + time.Second
+
+// age writes how long ago a time is.
 func (s *scribe) age(now, t time.Time) {
-	s.flag(t.IsZero(), now.Sub(t) < time.Second, now.After(t))
+	if s.flag(t.IsZero()); !t.IsZero() {
+		s.number(int(min(now.Sub(t), forgotten) / time.Millisecond))
+	}
 }
 
 func (s *scribe) owners(owners []graph.OwnerView, now time.Time) {
@@ -83,7 +90,6 @@ func (s *scribe) owners(owners []graph.OwnerView, now time.Time) {
 		s.age(now, o.Fact.Seen)
 		if o.Fact.Waiting {
 			s.text(o.Fact.Version)
-			s.number(int(min(now.Sub(o.Fact.Seen), decide.WaitingShown) / time.Millisecond))
 		}
 		s.number(int(o.Fact.State))
 		s.record(o.Observed)
@@ -171,6 +177,44 @@ func (s *scribe) elapsed(m *model, t time.Time) {
 	s.number(int(min(m.now.Sub(t), m.timeout.Base) / time.Millisecond))
 }
 
+// pass writes down what the oracle knows of a search: what it was for, and which references
+// there were before it.
+func (s *scribe) pass(m *model, p *pass) {
+	if s.flag(p != nil); p == nil {
+		return
+	}
+	for _, r := range p.searched {
+		s.text(r.Name)
+	}
+	for _, uid := range slices.Sorted(maps.Keys(m.server.objects)) {
+		o := m.server.objects[uid]
+		for _, r := range o.refs {
+			s.flag(o.named[r].write <= p.writes)
+		}
+	}
+}
+
+// witnessed writes down what the oracle holds to be known for good.
+func (s *scribe) witnessed(m *model) {
+	s.number(len(m.witnessed))
+	for _, p := range slices.SortedFunc(maps.Keys(m.witnessed), func(x, y [2]types.UID) int {
+		return cmp.Or(cmp.Compare(x[0], y[0]), cmp.Compare(x[1], y[1]))
+	}) {
+		w := m.witnessed[p]
+		s.text(string(p[0]), string(p[1]), w.kind.Name, w.namespace, w.name)
+	}
+}
+
+// ghosts writes down what objects of kinds that are hidden may last have shown.
+func (s *scribe) ghosts(m *model) {
+	f := facts{hidden: m.server.hidden}
+	for _, o := range m.server.ghosts {
+		if f.isHidden(o.storage) {
+			s.object(o)
+		}
+	}
+}
+
 // stateOf digests a model. declared are all references that its world can ever
 // declare: what the graph knows is asked for by them.
 func stateOf(m *model, positions []int, declared []graph.Reference) state {
@@ -191,8 +235,8 @@ func stateOf(m *model, positions []int, declared []graph.Reference) state {
 		}
 	}
 	for _, uid := range slices.Sorted(maps.Keys(m.storages)) {
-		t, waited := m.server.waited[uid]
-		s.flag(m.orphaned[uid], m.server.orphaned[uid] != nil, waited && m.now.Sub(t) < time.Second)
+		s.age(m.now, m.server.waited[uid])
+		s.flag(m.orphaned[uid], m.server.orphaned[uid] != nil, m.server.orphaning[uid], m.server.forgotten[uid])
 		for _, k := range kindsOf(m.storages[uid]) {
 			if v, shown := m.graph.View(graph.Key{Resource: k.GroupResource(), UID: uid}); shown {
 				s.text(k.Name, string(uid))
@@ -200,13 +244,14 @@ func stateOf(m *model, positions []int, declared []graph.Reference) state {
 				s.flag(v.HasDependents, v.Missing)
 				if v.Record.WaitingForDependents() {
 					s.age(m.now, v.Wait.Since)
-					s.age(m.now, v.SyncedSince)
 				}
 			}
 		}
 	}
+	synced, _ := m.graph.Synced()
+	s.age(m.now, synced)
 	s.number(int(m.catalog))
-	s.flag(m.discovered, m.stale)
+	s.flag(m.discovered, m.stale, m.server.ending["n"])
 	for _, mon := range m.monitors {
 		s.flag(m.server.served[mon.kind], m.server.wasUnserved[mon.kind], m.server.hidden[mon.kind], mon.running, mon.draining, mon.broken, mon.deceived)
 		s.number(mon.initial)
@@ -237,7 +282,7 @@ func stateOf(m *model, positions []int, declared []graph.Reference) state {
 	s.number(len(m.timers))
 	for _, k := range slices.SortedFunc(maps.Keys(m.timers), compareKeys) {
 		s.text(k.Resource.Group, k.Resource.Resource, string(k.UID))
-		s.flag(m.timers[k].Sub(m.now) <= time.Second)
+		s.number(int(m.timers[k].Sub(m.now) / time.Millisecond))
 	}
 	for _, j := range m.workers {
 		if j == nil {
@@ -262,13 +307,15 @@ func stateOf(m *model, positions []int, declared []graph.Reference) state {
 		s.number(a.searches)
 		s.number(a.tries)
 		s.number(len(a.toList))
+		s.pass(m, a.pass)
 		s.number(len(a.free))
 		for _, d := range a.free {
 			s.record(d.Record)
 		}
 		s.record(a.freeing)
 		s.number(a.decision.Unverified)
-		s.text(string(a.decision.Reason))
+		s.text(string(a.decision.Reason), string(a.decision.Policy))
+		s.age(m.now, a.decision.Again)
 		s.elapsed(m, a.went)
 		s.refs(a.decision.Drop)
 		for _, p := range a.proved {
@@ -285,6 +332,8 @@ func stateOf(m *model, positions []int, declared []graph.Reference) state {
 	for _, namespace := range []string{"", "n"} {
 		s.text(m.unlisted[namespace].Resource)
 	}
+	s.witnessed(m)
+	s.ghosts(m)
 	s.breaking(m)
 	if m.timeout.Base > 0 {
 		s.deadlines(m)

@@ -1,12 +1,16 @@
 package model
 
-import "github.com/reap-dev/reap/pkg/gc/graph"
+import (
+	"time"
+
+	"github.com/reap-dev/reap/pkg/gc/graph"
+)
 
 // timeoutWorlds returns foreground deletions that something holds up until they time
 // out, which they may at any moment.
 func timeoutWorlds() (worlds []smallWorld) {
 	add := func(name string, objects []action, scripts ...[]action) *smallWorld {
-		worlds = append(worlds, smallWorld{name: "timeout, " + name, objects: objects, scripts: scripts, kinds: []*kind{alphas}, rested: true, timeouts: true, deep: true})
+		worlds = append(worlds, smallWorld{name: "timeout, " + name, objects: objects, scripts: scripts, kinds: []*kind{alphas}, rested: true, timeouts: true})
 		return &worlds[len(worlds)-1]
 	}
 	one := func(a ...action) []action { return a }
@@ -30,6 +34,9 @@ func timeoutWorlds() (worlds []smallWorld) {
 	add("another dependent comes", one(o, held(d)), one(deleteO), one(alpha("e", "o")))
 	add("in the background after all", one(o, held(d)), one(deleteO, action{op: opDelete, uid: "o", policy: background}))
 	add("so that they stay after all", one(o, held(d)), one(deleteO, action{op: opDelete, uid: "o", policy: orphan}))
+	own := func(a action, d time.Duration) action { a.timeout = d; return a }
+	add("the owner has its own", one(own(o, smallTimeout.Base/2), held(d)), one(deleteO))
+	add("the owner never gives up", one(own(o, graph.NoTimeout), held(d)), one(deleteO), one(action{op: opRelease, uid: "d"}))
 	add("an empty list", one(o, held(d)), one(deleteO), one(action{op: opRelist, kind: alphas, held: true}))
 	for _, ring := range []struct {
 		name    string

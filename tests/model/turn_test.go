@@ -191,6 +191,9 @@ func (t *turn) leave(r *request) {
 
 // note notes for the oracle what a turn has just asked for.
 func (t *turn) note(m *model, r *request) {
+	if m.halted && !r.reads() {
+		m.fail("the collector is paused and asks to %s %s", r.method, r.place())
+	}
 	p := m.real.passes[r.namespace]
 	if p != nil && p.of == t && !r.lists() {
 		p.of = nil

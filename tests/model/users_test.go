@@ -14,10 +14,10 @@ func (m *model) deed(a action) bool {
 	switch a.op {
 	case opCreate:
 		_, taken := s.names[nameKey{a.kind.storage, a.namespace, a.name}]
-		if taken || m.users[a.uid] != nil || !m.reachable(a.kind.storage) {
+		if taken || m.users[a.uid] != nil || !m.reachable(a.kind.storage) || s.ending[a.namespace] {
 			return false
 		}
-		made := object{storage: a.kind.storage, namespace: a.namespace, name: a.name, uid: a.uid, refs: a.refs, held: a.held,
+		made := object{storage: a.kind.storage, namespace: a.namespace, name: a.name, uid: a.uid, refs: a.refs, held: a.held, timeout: a.timeout,
 			foreground: a.policy == foreground, orphan: a.policy == orphan}
 		m.plain = m.plain && !made.foreground && !made.orphan
 		s.put(made)
@@ -64,6 +64,13 @@ func (m *model) deed(a action) bool {
 		stripped := *o
 		stripped.foreground, stripped.orphan = false, false
 		s.put(stripped)
+	case opEnd:
+		if a.namespace == "" || s.ending[a.namespace] {
+			return false
+		}
+		s.ending[a.namespace] = true
+	case opEmpty:
+		return m.empty(a.kind, a.namespace)
 	case opPurge:
 		if !s.served[a.kind] {
 			return false
@@ -89,6 +96,30 @@ func (m *model) deed(a action) bool {
 		mon.ended = mon.ended && mon.suspended // another definition has come
 	}
 	return true
+}
+
+// empty deletes the objects of a kind in a namespace that ends, as the namespace controller
+// does: in the background, whatever has been asked for before. The namespace has ended once
+// nothing is in it. False if nothing is left to do.
+func (m *model) empty(k *kind, namespace string) bool {
+	s := m.server
+	if !s.ending[namespace] || !s.served[k] {
+		return false
+	}
+	before, left := s.writes, false
+	for _, uid := range slices.Sorted(maps.Keys(s.objects)) {
+		o := s.objects[uid]
+		if o.namespace == namespace && o.storage == k.storage {
+			s.end(o, background)
+			m.userDeleted(uid, o.held)
+		}
+		left = left || o.namespace == namespace && s.objects[uid] != nil
+	}
+	if !left {
+		delete(s.ending, namespace)
+		m.ends++
+	}
+	return s.writes != before || !left
 }
 
 // reachable is true if users can write to objects of a storage.

@@ -312,6 +312,12 @@ func (o *object) metadata() *metav1.PartialObjectMetadata {
 	if o.deleting {
 		m.DeletionTimestamp = &metav1.Time{Time: o.deletedAt}
 	}
+	switch {
+	case o.timeout == graph.NoTimeout:
+		m.Annotations = map[string]string{graph.SyncTimeoutAnnotation: "never"}
+	case o.timeout > 0:
+		m.Annotations = map[string]string{graph.SyncTimeoutAnnotation: o.timeout.String()}
+	}
 	if o.held {
 		m.Finalizers = append(m.Finalizers, held)
 	}

@@ -48,6 +48,9 @@ type object struct {
 	deleting bool
 	// deletedAt is when somebody deleted it.
 	deletedAt time.Time
+	// timeout is its own for its foreground deletion: 0 for that of all, graph.NoTimeout for
+	// none.
+	timeout time.Duration
 	// held is somebody else's finalizer; the two others are the collector's.
 	held, foreground, orphan bool
 	// named says when each reference came, for the oracle.
@@ -84,6 +87,9 @@ func (o *object) record() *graph.Record {
 	if o.deleting {
 		r.DeletedAt = o.deletedAt.Unix()
 	}
+	if o.foreground {
+		r.SyncTimeout = o.timeout
+	}
 	return r
 }
 
@@ -112,6 +118,8 @@ type server struct {
 	// wasUnserved holds kinds that were not served at some time, and hidden those that
 	// are not now though their objects may exist.
 	wasUnserved, hidden map[*kind]bool
+	// ending holds the namespaces that are being deleted.
+	ending map[string]bool
 	// tell is called for every change, with what remains of the object or, for
 	// its end, with its last state.
 	tell   func(o *object, ended bool)
@@ -138,7 +146,7 @@ type server struct {
 func newServer() *server {
 	s := &server{
 		objects: map[types.UID]*object{}, names: map[nameKey]types.UID{},
-		served: map[*kind]bool{}, wasUnserved: map[*kind]bool{}, hidden: map[*kind]bool{}, now: epoch,
+		served: map[*kind]bool{}, wasUnserved: map[*kind]bool{}, hidden: map[*kind]bool{}, ending: map[string]bool{}, now: epoch,
 		waited: map[types.UID]time.Time{}, orphaned: map[types.UID]*object{}, forgotten: map[types.UID]bool{}, orphaning: map[types.UID]bool{},
 		tell: func(*object, bool) {},
 	}
