@@ -15,11 +15,12 @@ import (
 	"github.com/reap-dev/reap/pkg/gc/report"
 )
 
-const whyDescription = `Says why an object is there, or still there although somebody has deleted it: what the collector knows of each of its owners, who blocks its deletion, until when it waits, and what happens next.
+const whyDescription = `Says why an object is there, or still there although somebody has deleted it: what the collector knows of each of its owners, who blocks its deletion, down to the object that holds all others, until when it waits, and what happens next. Of a namespace it says what is left in it, and what of that really holds it. The commands that would free it are shown to copy, with what each gives up.
 
 Where no collector of reap answers, it lists the cluster's metadata and says the same by the rules of Kubernetes' own collector.`
 
 const whyExamples = `reap why deployments/web -n shop
+reap why namespaces/shop
 reap why crd/widgets.example.com
 reap why configmap settings -o json
 reap why pods -l app=web -n shop`
@@ -53,6 +54,8 @@ func whyCommand() *cli.Command {
 				if err != nil {
 					return failed(errors.Join(missing, err))
 				}
+				server.readHolders(c.Context, &w)
+				w.Advise(sameServer(client))
 				if i > 0 {
 					w.Basis.Note, w.Basis.Incomplete = "", nil
 				}
@@ -82,4 +85,11 @@ func (a *asker) why(ctx context.Context, o *object) (w report.Why, err error) {
 	})
 	w.Finalizers = o.metadata.Finalizers
 	return w, err
+}
+
+// named is how reports name an object.
+func (o *object) named() report.Object {
+	return report.Object{
+		Group: o.resource.Group, Resource: o.resource.Resource, Namespace: o.metadata.Namespace, Name: o.metadata.Name, UID: o.metadata.UID,
+	}
 }

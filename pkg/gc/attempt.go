@@ -25,6 +25,7 @@ type attempts struct {
 	relist     func(schema.GroupResource)
 	options    func() decide.Options
 	tally      *tally
+	cascades   *cascades
 	tell       *teller
 	now        func() time.Time
 	log        *logrus.Entry
@@ -245,6 +246,7 @@ func (a *attempt) delete(ctx context.Context, d decide.Decision) (done bool, err
 	})
 	if outcome == act.Done {
 		a.tally.add(a.view.Key.Resource, d.Policy)
+		a.cascades.collected(a.graph, &a.view, a.now())
 		a.logged(d).WithField("policy", string(d.Policy)).Debug("deleted an object that no owner keeps")
 	}
 	return done, err

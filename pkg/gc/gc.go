@@ -95,6 +95,7 @@ type Collector struct {
 	breaker  *breaker // nil if rings are left as they are
 	tell     *teller
 	tally    *tally
+	cascades *cascades
 	began    time.Time
 	workers  int
 	timeout  Timeout
@@ -114,16 +115,17 @@ func New(o Options) (*Collector, error) { return newCollector(o, newQueue) }
 func newCollector(o Options, queueOf func(name string, shape func(graph.Key) (string, int), now func() time.Time) *queue) (*Collector, error) {
 	registerCounters()
 	c := &Collector{
-		config:  o.Config,
-		graph:   graph.New(),
-		workers: workers(o.Workers),
-		timeout: o.SyncTimeout,
-		check:   o.Check,
-		tally:   &tally{},
-		tell:    newTeller(o.Log),
-		log:     o.Log,
-		now:     time.Now,
-		began:   time.Now(),
+		config:   o.Config,
+		graph:    graph.New(),
+		workers:  workers(o.Workers),
+		timeout:  o.SyncTimeout,
+		check:    o.Check,
+		tally:    &tally{},
+		cascades: &cascades{},
+		tell:     newTeller(o.Log),
+		log:      o.Log,
+		now:      time.Now,
+		began:    time.Now(),
 	}
 	clock := func() time.Time { return c.now() } // which tests replace
 	c.gate = newGate(clock, o.Log)
@@ -153,7 +155,7 @@ func newCollector(o Options, queueOf func(name string, shape func(graph.Key) (st
 	c.attempts = &attempts{
 		graph: c.graph, actor: actor, queue: deletes, orphans: orphans, tombstones: tombstones,
 		verifier: &verifier{graph: c.graph, actor: actor, queue: deletes, now: clock},
-		relist:   c.observer.Relist, options: c.decideOptions, tally: c.tally, tell: c.tell, now: clock, log: o.Log,
+		relist:   c.observer.Relist, options: c.decideOptions, tally: c.tally, cascades: c.cascades, tell: c.tell, now: clock, log: o.Log,
 	}
 	c.orphaner = &orphaner{
 		graph: c.graph, actor: actor, tombstones: tombstones, workers: c.workers, timeout: o.OrphanTimeout,

@@ -21,6 +21,7 @@ type pool struct {
 	attempt func(context.Context, graph.Key) (again time.Time, err error)
 	now     func() time.Time
 	log     *logrus.Entry
+	failing failures
 	active  atomic.Int64 // attempts under way
 }
 
@@ -50,9 +51,12 @@ func (p *pool) workOn(ctx context.Context, k graph.Key) {
 		p.queue.Add(k) // in a pause no worker takes it before that ends
 	case errors.Is(err, errPutAside):
 	case err != nil && ctx.Err() == nil:
-		p.logFailure(k, p.queue.retry(k, err), err)
+		times := p.queue.retry(k, err)
+		p.failing.failed(k, times, err, p.now())
+		p.logFailure(k, times, err)
 	case err == nil:
 		p.queue.succeeded(k)
+		p.failing.forget(k)
 		if !again.IsZero() {
 			p.queue.AddAfter(k, again.Sub(p.now()))
 		}

@@ -1,6 +1,7 @@
 package gc
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/reap-dev/reap/pkg/gc/graph"
@@ -8,12 +9,15 @@ import (
 	"github.com/reap-dev/reap/pkg/gc/report"
 )
 
+// failuresListed is how many objects that failed a status lists.
+const failuresListed = 20
+
 // Status says what the collector is doing.
 func (c *Collector) Status() report.Status {
 	now := c.now()
 	stats := c.graph.Stats()
 	s := report.Status{
-		Running: true, Since: c.began.UTC(), Now: now.UTC(), Pause: c.pauseReport(),
+		Version: report.StatusVersion, Running: true, Since: c.began.UTC(), Now: now.UTC(), Pause: c.pauseReport(),
 		Workers: c.workers, Busy: int(c.deleting.active.Load() + c.orphans.active.Load()),
 		Queues:  []report.Queue{c.deleting.queue.report("delete"), c.orphans.queue.report("orphan")},
 		Objects: stats.Nodes, References: stats.Edges, Virtual: stats.Virtual,
@@ -30,6 +34,10 @@ func (c *Collector) Status() report.Status {
 	for _, h := range c.observer.Holding() {
 		s.Holds = append(s.Holds, report.Hold{Resource: h.Resource, APIService: h.APIService, Objects: h.Objects, Why: h.Why, Remedy: h.Remedy})
 	}
+	s.Cascades, s.CascadeCount = c.cascades.latest(c.graph, c.decideOptions(), now)
+	s.Failing = append(c.deleting.failing.list(c.graph), c.orphans.failing.list(c.graph)...)
+	s.FailingCount = len(s.Failing)
+	s.Failing = s.Failing[:min(s.FailingCount, failuresListed)]
 	s.Waiting, s.WaitingCount = report.WaitingIn(c.graph, c.decideOptions(), now)
 	return s
 }
@@ -59,6 +67,7 @@ func (c *Collector) Why(k graph.Key) (report.Why, error) {
 	w := report.Explain(c.graph, &c.attempts.about(v).view, c.decideOptions(), c.now())
 	w.Pause = c.pauseReport()
 	w.Basis = c.basis()
+	w.Failed = cmp.Or(c.deleting.failing.of(k), c.orphans.failing.of(k))
 	return w, nil
 }
 

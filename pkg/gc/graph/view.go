@@ -1,6 +1,7 @@
 package graph
 
 import (
+	"iter"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -86,6 +87,37 @@ func (g *Graph) Dependents(uid types.UID) []Node {
 		all = append(all, d.outside())
 	}
 	return all
+}
+
+// IsOwner is true if any object names a UID, whatever else its references say.
+func (g *Graph) IsOwner(uid types.UID) bool {
+	g.mu.RLock()
+	defer g.mu.RUnlock()
+	return g.owners[uid] != nil
+}
+
+// inPieces is after how many objects InNamespace lets events in.
+const inPieces = 10_000
+
+// InNamespace yields the observed objects of a namespace, in no order. It looks at every object of the graph, and lets
+// events in now and then: an object that comes or goes meanwhile may be yielded or not. yield must not call the graph.
+func (g *Graph) InNamespace(namespace string) iter.Seq[Node] {
+	return func(yield func(Node) bool) {
+		g.mu.RLock()
+		defer g.mu.RUnlock()
+		looked := 0
+		for _, first := range g.nodes {
+			for n := first; n != nil; n = n.twin {
+				if n.rec.Namespace == namespace && !yield(n.outside()) {
+					return
+				}
+			}
+			if looked++; looked%inPieces == 0 {
+				g.mu.RUnlock()
+				g.mu.RLock()
+			}
+		}
+	}
 }
 
 // ViewOf returns what is known about an object as a live read showed it, which

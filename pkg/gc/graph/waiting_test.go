@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // blocking returns the reference with blockOwnerDeletion.
@@ -332,6 +334,9 @@ func TestQueriesChangeNothing(t *testing.T) {
 		g.Blockers(root, 5)
 		g.Survey(root)
 		g.Dependents("root")
+		for range g.InNamespace("n") {
+		}
+		g.IsOwner("root")
 		g.Collecting()
 		g.Cycles()
 		g.Around()
@@ -364,4 +369,44 @@ func (g *checked) dump() string {
 	}
 	slices.Sort(lines)
 	return fmt.Sprint(strings.Join(lines, "\n"), g.edges, g.waitingChanged, g.syncedSince, g.discovered, len(g.collecting), len(g.losses))
+}
+
+// TestObjectsOfANamespace: of more objects than one piece holds, with events in between.
+func TestObjectsOfANamespace(t *testing.T) {
+	g := New()
+	g.SetCatalog(NewCatalog(universe), epoch)
+	g.AddResource(things.GroupResource(), things.GroupKind(), epoch)
+	const n = 3*inPieces + 7
+	for i := range n {
+		g.Upsert(things.GroupResource(), object("many", types.UID(fmt.Sprint("m", i))), epoch)
+	}
+	g.Upsert(things.GroupResource(), object("one", "o"), epoch)
+	events := make(chan struct{})
+	go func() {
+		defer close(events)
+		for i := range 100 {
+			g.Upsert(things.GroupResource(), object("other", types.UID(fmt.Sprint("x", i))), epoch)
+		}
+	}()
+	seen := map[types.UID]bool{}
+	for node := range g.InNamespace("many") {
+		seen[node.Key.UID] = true
+	}
+	<-events
+	if len(seen) != n {
+		t.Errorf("%d objects of %d", len(seen), n)
+	}
+	for node := range g.InNamespace("one") {
+		if node.Key.UID != "o" {
+			t.Errorf("%v", node.Key)
+		}
+		break
+	}
+	if g.IsOwner("o") {
+		t.Error("nothing names it")
+	}
+	g.Upsert(things.GroupResource(), object("one", "d", to(things, "o")), epoch)
+	if !g.IsOwner("o") {
+		t.Error("something names it")
+	}
 }

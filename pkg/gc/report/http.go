@@ -60,7 +60,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch r.URL.Path {
 	case Root + "status":
 		if c == nil {
-			answer(w, http.StatusOK, Status{Absent: absent})
+			answer(w, http.StatusOK, Status{Version: StatusVersion, Absent: absent})
 			return
 		}
 		answer(w, http.StatusOK, c.Status())

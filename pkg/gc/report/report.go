@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/reap-dev/reap/pkg/gc/decide"
@@ -29,6 +30,23 @@ type Object struct {
 
 func objectOf(k graph.Key, rec *graph.Record) Object {
 	return Object{Group: k.Resource.Group, Resource: k.Resource.Resource, Namespace: rec.Namespace, Name: rec.Name, UID: rec.UID}
+}
+
+// ObjectOf names an observed object.
+func ObjectOf(n graph.Node) Object { return objectOf(n.Key, n.Record) }
+
+// OwnerObject names the owner that a reference names; without a resource if nobody serves its kind.
+func OwnerObject(o *graph.OwnerView) Object {
+	named := Object{Group: o.At.Group, Namespace: o.At.Namespace, Name: o.At.Name, UID: o.Reference.UID, Resource: strings.ToLower(o.At.Kind)}
+	if o.Resource != nil {
+		named.Resource = o.Resource.Name
+	}
+	return named
+}
+
+// GroupResource returns the object's resource.
+func (o Object) GroupResource() schema.GroupResource {
+	return schema.GroupResource{Group: o.Group, Resource: o.Resource}
 }
 
 // String returns the object as reap's commands take it: deployments.apps/web -n shop.
@@ -79,6 +97,8 @@ func blockersOf(g *graph.Graph, v *graph.View) Objects {
 
 // Status is what the collector is doing.
 type Status struct {
+	// Version is that of these fields: some may be added to a version, none is taken away or changed.
+	Version int `json:"version"`
 	// Running is false if no collector runs in the server that was asked; Absent says
 	// why, and nothing else is set.
 	Running bool      `json:"running"`
@@ -100,12 +120,31 @@ type Status struct {
 	// Collected counts the objects that were deleted since the start.
 	Collected int64     `json:"collected"`
 	Monitors  []Monitor `json:"monitors,omitempty"`
+	// Cascades are the deletions that run or have just ended, the one that began last first; CascadeCount is how many
+	// there are.
+	Cascades     []Cascade `json:"cascades,omitempty"`
+	CascadeCount int       `json:"cascadeCount"`
+	// Failing are the objects that the collector cannot finish with at the moment, and why; the first of FailingCount.
+	Failing      []Failure `json:"failing,omitempty"`
+	FailingCount int       `json:"failingCount"`
 	// Holds are the reasons for which orphaning deletions wait.
 	Holds []Hold `json:"holds,omitempty"`
 	// Waiting are the deletions that wait for the collector, or that it waits with,
 	// oldest first; WaitingCount is how many there are, of which the oldest are listed.
 	Waiting      []Waiting `json:"waiting,omitempty"`
 	WaitingCount int       `json:"waitingCount"`
+}
+
+// StatusVersion is the Version of a Status.
+const StatusVersion = 1
+
+// Failure is an object about which the collector's last attempt failed; it will be tried again.
+type Failure struct {
+	Object Object `json:"object"`
+	// Failures counts the attempts that failed in a row since Since.
+	Failures int       `json:"failures"`
+	Since    time.Time `json:"since"`
+	Error    string    `json:"error"`
 }
 
 // Queue is one of the collector's queues.

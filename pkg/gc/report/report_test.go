@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -55,6 +56,71 @@ func world() *graph.Graph {
 	return g
 }
 
+// behindWorld is a graph in which root waits for two dependents that wait for the same leaf, which a finalizer holds, and for
+// one whose kind nobody knows; a and b hold each other; and a namespace goes.
+func behindWorld() *graph.Graph {
+	g := graph.New()
+	g.SetCatalog(graph.NewCatalog([]*graph.Resource{
+		{Name: "configmaps", Kind: "ConfigMap", Versions: []string{"v1"}, Namespaced: true, Monitored: true},
+		{Name: "namespaces", Kind: "Namespace", Versions: []string{"v1"}, Monitored: true},
+	}), now)
+	g.AddResource(configMaps, schema.GroupKind{Kind: "ConfigMap"}, now)
+	g.AddResource(namespaces, schema.GroupKind{Kind: "Namespace"}, now)
+	put := func(rec graph.Record, owners ...string) {
+		rec.Namespace, rec.Name, rec.ResourceVersion, rec.DeletedAt = "ns", string(rec.UID), "1", now.Add(-time.Minute).Unix()
+		for _, o := range owners {
+			kind := "ConfigMap"
+			if strings.HasPrefix(o, "gadget") {
+				kind = "Gadget"
+			}
+			rec.References = append(rec.References, graph.Reference{APIVersion: "v1", Kind: kind, Name: o, UID: types.UID(o), BlockOwnerDeletion: graph.True})
+		}
+		g.Upsert(configMaps, &rec, now)
+	}
+	put(graph.Record{UID: "root", Deleting: true, Foreground: true})
+	put(graph.Record{UID: "one", Deleting: true, Foreground: true}, "root")
+	put(graph.Record{UID: "two", Deleting: true, Foreground: true}, "root")
+	put(graph.Record{UID: "leaf", Deleting: true}, "one", "two")
+	put(graph.Record{UID: "vetoed"}, "root", "gadget")
+	put(graph.Record{UID: "a", Deleting: true, Foreground: true}, "b")
+	put(graph.Record{UID: "b", Deleting: true, Foreground: true}, "a")
+	put(graph.Record{UID: "untouched"})
+	g.Upsert(namespaces, &graph.Record{UID: "ns", Name: "ns", ResourceVersion: "1", Deleting: true, DeletedAt: now.Add(-time.Minute).Unix()}, now)
+	g.Upsert(namespaces, &graph.Record{UID: "empty", Name: "empty", ResourceVersion: "1"}, now)
+	return g
+}
+
+// advisedOn explains an object of behindWorld as a command does that has read finalizers.
+func advisedOn(t *testing.T, gr schema.GroupResource, uid string) Why {
+	t.Helper()
+	g := behindWorld()
+	v, ok := g.View(graph.Key{Resource: gr, UID: types.UID(uid)})
+	if !ok {
+		t.Fatalf("%s is not in the graph", uid)
+	}
+	for i := range v.Owners {
+		if v.Owners[i].Observed != nil {
+			v.Owners[i].Fact = graph.Fact{State: graph.Present, Seen: now, Waiting: true}
+		}
+	}
+	w := Explain(g, &v, decide.Options{}, now)
+	read := func(held []Holder) {
+		for i := range held {
+			if held[i].Object.Name == "leaf" {
+				held[i].Finalizers = []string{"example.com/it's"}
+			}
+		}
+	}
+	read(w.HeldBy)
+	if w.Contents != nil {
+		read(w.Contents.HeldBy)
+		w.Contents.Conditions = []string{"NamespaceDeletionDiscoveryFailure: Discovery failed for some groups"}
+		w.Contents.Unavailable = []string{"v1beta1.metrics.k8s.io"}
+	}
+	w.Advise(" --context here", " --context there")
+	return w
+}
+
 func explain(t *testing.T, g *graph.Graph, uid string, o decide.Options, change func(*graph.View)) Why {
 	t.Helper()
 	v, ok := g.View(graph.Key{Resource: configMaps, UID: types.UID(uid)})
@@ -76,6 +142,16 @@ func status(g *graph.Graph) Status {
 			{APIService: "v1.dead.example.com", Why: "discovery has never shown what dead.example.com/v1 serves", Remedy: "make the APIService available or delete it"},
 		},
 	}
+	s.Version = StatusVersion
+	s.Cascades = []Cascade{
+		{Root: Object{Group: "apps", Resource: "deployments", Namespace: "shop", Name: "web", UID: "w"}, Policy: "background", Began: now.Add(-15 * time.Second), Deleted: 12400, PerSecond: 812.4, Left: 7600},
+		{Root: Object{Resource: "configmaps", Namespace: "ns", Name: "done", UID: "d"}, Policy: "background", Began: now.Add(-20 * time.Second), Deleted: 3},
+		{Root: Object{Resource: "configmaps", Namespace: "ns", Name: "root", UID: "root"}, Began: now.Add(-5 * time.Minute)},
+	}
+	s.Cascades[2].Measure(behindWorld(), []types.UID{"root"}, decide.Options{}, now)
+	s.CascadeCount = 4
+	s.Failing = []Failure{{Object: Object{Resource: "secrets", Namespace: "ns", Name: "kept", UID: "k"}, Failures: 7, Since: now.Add(-time.Minute), Error: `delete secrets ns/kept: admission webhook "keep.example.com" denied the request: keep`}}
+	s.FailingCount = 2
 	s.Waiting, s.WaitingCount = WaitingIn(g, decide.Options{Timeout: decide.Timeout{Base: 15 * time.Minute}}, now)
 	return s
 }
@@ -92,6 +168,12 @@ func TestReports(t *testing.T) {
 		"why-owners":      printed{explain(t, g, "many", decide.Options{}, func(v *graph.View) { v.Owners[0].Fact = graph.Fact{State: graph.Present, Seen: now, Waiting: true} })},
 		"why-no-owner":    printed{explain(t, g, "alive", decide.Options{}, func(*graph.View) {})},
 		"why-from-a-list": printed{fromAList(explain(t, g, "root", decide.Options{}, func(*graph.View) {}))},
+		"why-behind":      printed{advisedOn(t, configMaps, "root")},
+		"why-ring":        printed{advisedOn(t, configMaps, "a")},
+		"why-leaf":        printed{advisedOn(t, configMaps, "leaf")},
+		"why-vetoed":      printed{advisedOn(t, configMaps, "vetoed")},
+		"why-namespace":   printed{advisedOn(t, namespaces, "ns")},
+		"why-empty":       printed{advisedOn(t, namespaces, "empty")},
 		"why-is-orphaned": printed{explain(t, g, "orphaning", decide.Options{}, func(*graph.View) {})},
 	} {
 		var out bytes.Buffer
@@ -248,6 +330,79 @@ func TestGraphIsServed(t *testing.T) {
 		h.ServeHTTP(w, httptest.NewRequest("GET", path+"?uid=alive&uid=orphaning", nil))
 		if w.Code != 200 || w.Header().Get("Content-Type") != "text/vnd.graphviz" || !strings.Contains(w.Body.String(), `"many" -> "alive"`) {
 			t.Errorf("%s: %d %s", path, w.Code, w.Body)
+		}
+	}
+}
+
+// TestScreens holds what reap status --watch draws against golden files, and no line is longer than the terminal.
+func TestScreens(t *testing.T) {
+	all := ""
+	for _, size := range []struct{ columns, rows int }{{80, 24}, {200, 50}, {40, 8}} {
+		lines := status(world()).Screen("https://127.0.0.1:6443", size.columns, size.rows)
+		if len(lines) > size.rows {
+			t.Errorf("%d lines of %d", len(lines), size.rows)
+		}
+		for _, l := range lines {
+			if n := utf8.RuneCountInString(l); n > size.columns {
+				t.Errorf("%d columns of %d: %s", n, size.columns, l)
+			}
+		}
+		all += fmt.Sprintf("%d x %d\n%s\n\n", size.columns, size.rows, strings.Join(lines, "\n"))
+	}
+	golden := filepath.Join("testdata", "screens.golden")
+	if *update {
+		if err := os.WriteFile(golden, []byte(all), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if want, err := os.ReadFile(golden); err != nil || all != string(want) {
+		t.Errorf("%v: got\n%s\nwant\n%s", err, all, want)
+	}
+}
+
+// TestBar: nothing to do is done.
+func TestBar(t *testing.T) {
+	for _, c := range []struct {
+		done, all int
+		want      string
+	}{{0, 10, "0% [..........]"}, {5, 10, "50% [====>.....]"}, {10, 10, "100% [==========]"}, {0, 0, "100% [==========]"}, {7, 3, "100% [==========]"}} {
+		if got := Bar(c.done, c.all, 10); got != c.want {
+			t.Errorf("%d of %d: %q, want %q", c.done, c.all, got, c.want)
+		}
+	}
+}
+
+// TestCommandsAreSafeToCopy: names of references and finalizers can be anybody's.
+func TestCommandsAreSafeToCopy(t *testing.T) {
+	w := Why{Object: Object{Resource: "configmaps", Namespace: "ns", Name: "o"}, Reason: "being-deleted", Finalizers: []string{"example.com/$(reboot)", "example.com/\x1b[2Jx"}}
+	w.Advise("", "")
+	if len(w.Commands) != 1 || w.Commands[0].Command != "reap release configmaps/o -n ns --finalizer 'example.com/$(reboot)'" {
+		t.Errorf("%+v", w.Commands)
+	}
+}
+
+// TestReleaseText holds what a release says it gives up.
+func TestReleaseText(t *testing.T) {
+	o := Object{Resource: "configmaps", Namespace: "ns", Name: "o", UID: "u"}
+	many := &Objects{Count: 12, First: []Object{o}}
+	for _, c := range []struct {
+		r    Release
+		says []string
+	}{
+		{NewRelease(o, []string{"foregroundDeletion"}, "foregroundDeletion", many), []string{"12 dependents (configmaps/o -n ns and 11 more)", "in the background", "goes at once"}},
+		{NewRelease(o, []string{"orphan", "example.com/x"}, "orphan", &Objects{}), []string{"nobody has seen yet", "DELETED", "still held  example.com/x"}},
+		{NewRelease(o, []string{"orphan", "example.com/x"}, "example.com/x", nil), []string{"clean up", "still held  orphan"}},
+		{Release{Object: o, Finalizer: "f", Released: true}, []string{"released configmaps/o -n ns from f", "nothing holds it"}},
+		{Release{Object: o, Finalizer: "f", Released: true, Left: []string{"g"}}, []string{"stays until these finalizers go: g"}},
+	} {
+		var out bytes.Buffer
+		if err := c.r.Print(&out); err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range c.says {
+			if !strings.Contains(out.String(), s) {
+				t.Errorf("%q is missing in\n%s", s, &out)
+			}
 		}
 	}
 }

@@ -23,16 +23,8 @@ func (s Status) Print(out io.Writer) error {
 	if s.Pause != nil {
 		fmt.Fprintf(w, "paused\t%s\n", pauseText(s.Pause, s.Now))
 	}
-	fmt.Fprintf(w, "graph\t%s, %s, %s that no monitor shows\n", count(s.Objects, "object"), count(s.References, "reference"), count(s.Virtual, "owner"))
-	var queues []string
-	for _, q := range s.Queues {
-		text := fmt.Sprintf("%s %d", q.Name, q.Length)
-		if q.Length > 0 {
-			text += fmt.Sprintf(" (oldest %s)", duration.HumanDuration(time.Duration(q.OldestSeconds*float64(time.Second))))
-		}
-		queues = append(queues, text)
-	}
-	fmt.Fprintf(w, "queues\t%s\n", strings.Join(queues, ", "))
+	fmt.Fprintf(w, "graph\t%s\n", s.graphText())
+	fmt.Fprintf(w, "queues\t%s\n", s.queuesText())
 	fmt.Fprintf(w, "monitors\t%s\n", monitorsText(s.Monitors))
 	fmt.Fprintf(w, "collected\t%s\n", count(s.Collected, "object"))
 	fmt.Fprintf(w, "waiting\t%s\n", count(s.WaitingCount, "deletion"))
@@ -42,14 +34,36 @@ func (s Status) Print(out io.Writer) error {
 		}
 	}
 	for _, h := range s.Holds {
-		what := h.Resource
-		if what == "" {
-			what = "APIService " + h.APIService
-		}
-		fmt.Fprintf(w, "holds orphaning\t%s: %s; to end this, %s, or set --gc-orphan-timeout\n", what, h.Why, h.Remedy)
+		fmt.Fprintf(w, "holds orphaning\t%s\n", h.text())
 	}
-	if err := w.Flush(); err != nil || len(s.Waiting) == 0 {
+	for _, f := range s.Failing {
+		fmt.Fprintf(w, "failing\t%s for %s, %s: %s\n", f.Object, ago(f.Since, s.Now), count(f.Failures, "attempt"), f.Error)
+	}
+	if more := s.FailingCount - len(s.Failing); more > 0 {
+		fmt.Fprintf(w, "\tand %d more\n", more)
+	}
+	if err := w.Flush(); err != nil {
 		return err
+	}
+	if len(s.Cascades) > 0 {
+		fmt.Fprintln(w)
+		fmt.Fprintln(w, "CASCADE\tPOLICY\tFOR\tDELETED\tLEFT\tRATE\tHELD BY")
+		for _, c := range s.Cascades {
+			held := "-"
+			if c.HeldByCount > 0 {
+				held = heldObjects(c.HeldBy, c.HeldByCount).text(2)
+			}
+			fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%d\t%.0f/s\t%s\n", c.Root, c.Policy, ago(c.Began, s.Now), c.Deleted, c.Left, c.PerSecond, held)
+		}
+		if more := s.CascadeCount - len(s.Cascades); more > 0 {
+			fmt.Fprintf(w, "and %d more\t\t\t\t\t\t\n", more)
+		}
+		if err := w.Flush(); err != nil {
+			return err
+		}
+	}
+	if len(s.Waiting) == 0 {
+		return nil
 	}
 	fmt.Fprintln(w)
 	fmt.Fprintln(w, "WAITING\tFOR\tPOLICY\tDEADLINE\tBLOCKED BY")
@@ -93,6 +107,21 @@ func (y Why) Print(out io.Writer) error {
 			fmt.Fprintf(w, "deadline\t%s, unless a dependent goes before\n", until(y.Deadline, y.Now))
 		}
 	}
+	for i, h := range y.HeldBy {
+		fmt.Fprintf(w, "%s\t%s\n", map[bool]string{true: "held by"}[i == 0], h.text(y.BlockedBy.Count))
+	}
+	if more := y.HeldByCount - len(y.HeldBy); more > 0 {
+		fmt.Fprintf(w, "\tand %d more\n", more)
+	}
+	if len(y.Ring) > 0 {
+		fmt.Fprintf(w, "ring\tall that it waits for waits for one another: %s\n", Objects{Count: len(y.Ring), First: y.Ring}.text(listed))
+	}
+	if y.Failed != "" {
+		fmt.Fprintf(w, "failed\tthe last attempt: %s; it will be made again\n", y.Failed)
+	}
+	if c := y.Contents; c != nil {
+		c.print(w)
+	}
 	next := y.Action
 	if next == "nothing" {
 		next = "nothing, until something changes"
@@ -109,15 +138,81 @@ func (y Why) Print(out io.Writer) error {
 		dependents = y.Dependents.text(listed)
 	}
 	fmt.Fprintf(w, "dependents\t%s\n", dependents)
-	if err := w.Flush(); err != nil || len(y.Owners) == 0 {
+	if err := w.Flush(); err != nil {
 		return err
 	}
+	if len(y.Owners) > 0 {
+		if err := y.printOwners(out); err != nil {
+			return err
+		}
+	}
+	return printCommands(out, y.Commands)
+}
+
+func (y Why) printOwners(out io.Writer) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w)
 	fmt.Fprintln(w, "OWNER\tUID\tBLOCKS\tSTATE\tWHAT IS KNOWN")
 	for _, o := range y.Owners {
 		fmt.Fprintf(w, "%s %s %s\t%s\t%t\t%s\t%s\n", o.APIVersion, o.Kind, o.Name, o.UID, o.BlockOwnerDeletion, o.State, o.Text)
 	}
 	return w.Flush()
+}
+
+func printCommands(out io.Writer, commands []Command) error {
+	if len(commands) == 0 {
+		return nil
+	}
+	text := "\nTO FREE IT, at a price:\n"
+	for _, c := range commands {
+		text += "  " + c.Command + "\n      " + c.Text + "\n"
+	}
+	_, err := io.WriteString(out, text)
+	return err
+}
+
+// text says what holds, and how many of an object's direct blockers, of so many, it is behind.
+func (h Holder) text(blockers int) string {
+	text := h.Object.String()
+	switch {
+	case h.Holds > 1 && h.Holds == blockers:
+		text += fmt.Sprintf(", which all %d blockers wait for", blockers)
+	case h.Holds > 1:
+		text += fmt.Sprintf(", which %d blockers wait for", h.Holds)
+	}
+	if len(h.Finalizers) > 0 {
+		return text + ": it has been deleted, and a finalizer keeps it: " + strings.Join(h.Finalizers, ", ")
+	}
+	return text + ": " + h.Text
+}
+
+// heldObjects names holders as objects.
+func heldObjects(some []Holder, count int) Objects {
+	o := Objects{Count: count}
+	for _, h := range some {
+		o.First = append(o.First, h.Object)
+	}
+	return o
+}
+
+// print writes what is in a namespace as lines of an explanation.
+func (c *Contents) print(w io.Writer) {
+	fmt.Fprintf(w, "contents\t%s\n", c.text())
+	for i, h := range c.HeldBy {
+		fmt.Fprintf(w, "%s\t%s\n", map[bool]string{true: "held by"}[i == 0], h.text(0))
+	}
+	if more := c.HeldByCount - len(c.HeldBy); more > 0 {
+		fmt.Fprintf(w, "\tand %d more\n", more)
+	}
+	if c.Waiting > 0 {
+		fmt.Fprintf(w, "waiting\t%s for their own dependents, and go after those\n", count(c.Waiting, "object"))
+	}
+	for _, s := range c.Conditions {
+		fmt.Fprintf(w, "status\t%s\n", s)
+	}
+	for _, s := range c.Unavailable {
+		fmt.Fprintf(w, "unavailable\tAPIService %s: nobody can tell what is left of its resources\n", s)
+	}
 }
 
 // text names the first few and counts the rest.

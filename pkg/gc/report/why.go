@@ -12,8 +12,10 @@ import (
 // Why says why an object is there, or still there, and what the collector will do
 // about it.
 type Why struct {
-	Basis  Basis  `json:"basis"`
-	Object Object `json:"object"`
+	// Version is that of these fields: some may be added to a version, none is taken away or changed.
+	Version int    `json:"version"`
+	Basis   Basis  `json:"basis"`
+	Object  Object `json:"object"`
 	// DeletedAt is when somebody deleted it; the zero time if nobody has.
 	DeletedAt time.Time `json:"deletedAt,omitzero"`
 	// Finalizers are those that the object carries, as whoever asked has read them.
@@ -32,10 +34,25 @@ type Why struct {
 	// is when it is given up on unless there is progress; the zero time for never.
 	BlockedBy Objects   `json:"blockedBy,omitzero"`
 	Deadline  time.Time `json:"deadline,omitzero"`
+	// HeldBy are the objects that its foreground deletion waits for in the end, behind whatever blocks it: those that do
+	// not go by themselves, the first of HeldByCount.
+	HeldBy      []Holder `json:"heldBy,omitempty"`
+	HeldByCount int      `json:"heldByCount,omitempty"`
+	// Ring holds members of a ring if everything behind the object waits for something else there.
+	Ring []Object `json:"ring,omitempty"`
+	// Contents is what is in a namespace; nil for any other object.
+	Contents *Contents `json:"contents,omitempty"`
+	// Failed is why the collector's last attempt with the object failed; it will be tried again.
+	Failed string `json:"failed,omitempty"`
+	// Commands would free the object, each at a price.
+	Commands []Command `json:"commands,omitempty"`
 	// Now is the server's clock.
 	Now   time.Time    `json:"now"`
 	Pause *pause.State `json:"pause,omitempty"`
 }
+
+// WhyVersion is the Version of a Why.
+const WhyVersion = 1
 
 // Owner is one of an object's references, and what is known of whom it names.
 type Owner struct {
@@ -55,7 +72,7 @@ type Owner struct {
 func Explain(g *graph.Graph, v *graph.View, o decide.Options, now time.Time) Why {
 	d := decide.From(g, v, o, now)
 	w := Why{
-		Object: objectOf(v.Key, v.Record), Now: now.UTC(),
+		Version: WhyVersion, Object: objectOf(v.Key, v.Record), Now: now.UTC(),
 		Action: d.Action.String(), Reason: string(d.Reason), Text: sentence(d.Reason), Again: utc(d.Again),
 		Dependents: objectsOf(g.Dependents(v.Key.UID)),
 	}
@@ -64,6 +81,14 @@ func Explain(g *graph.Graph, v *graph.View, o decide.Options, now time.Time) Why
 	}
 	if v.Record.WaitingForDependents() && !v.Record.Orphan {
 		w.BlockedBy, w.Deadline = blockersOf(g, v), deadline(g, v, o, now)
+		b := behindOf(g, v.Key, o, now)
+		w.HeldBy, w.HeldByCount, w.Ring = b.held, b.count, b.members
+	}
+	if w.Object.IsNamespace() {
+		w.Contents = contentsOf(g, v.Record.Name, v.Record.Deleting)
+		if v.Record.Deleting {
+			w.Text = "somebody has deleted it; it goes once nothing is left in it"
+		}
 	}
 	for i := range v.Owners {
 		o := &v.Owners[i]

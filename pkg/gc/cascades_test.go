@@ -1,0 +1,183 @@
+package gc
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/reap-dev/reap/pkg/gc/decide"
+	"github.com/reap-dev/reap/pkg/gc/graph"
+)
+
+// cascading is a graph of ConfigMaps and the memory of their cascades.
+type cascading struct {
+	*graph.Graph
+	cascades
+	now time.Time
+}
+
+func newCascading() *cascading {
+	c := &cascading{Graph: graph.New(), now: time.Unix(1_000_000, 0)}
+	c.SetCatalog(graph.NewCatalog([]*graph.Resource{{Name: "configmaps", Kind: "ConfigMap", Versions: []string{"v1"}, Namespaced: true, Monitored: true}}), c.now)
+	c.AddResource(configMaps, schema.GroupKind{Kind: "ConfigMap"}, c.now)
+	return c
+}
+
+// put shows an object; one that waits is in foreground deletion.
+func (c *cascading) put(uid string, waits bool, owners ...string) *graph.Record {
+	rec := &graph.Record{Namespace: "ns", Name: uid, UID: types.UID(uid), ResourceVersion: "1", Deleting: waits, Foreground: waits}
+	if waits {
+		rec.DeletedAt = c.now.Unix()
+	}
+	for _, o := range owners {
+		rec.References = append(rec.References, graph.Reference{APIVersion: "v1", Kind: "ConfigMap", Name: o, UID: types.UID(o), BlockOwnerDeletion: graph.True})
+	}
+	c.Upsert(configMaps, rec, c.now)
+	return rec
+}
+
+// collect is the collector's deletion of an object; gone is true if it goes at once.
+func (c *cascading) collect(t *testing.T, uid string, gone bool) {
+	t.Helper()
+	v, ok := c.View(key(uid))
+	if !ok {
+		t.Fatalf("%s is not there", uid)
+	}
+	c.collected(c.Graph, &v, c.now)
+	if gone {
+		c.Deleted(configMaps, v.Record, c.now)
+	}
+}
+
+// shown are the cascades as a report has them, in a short form.
+func (c *cascading) shown() (all []string) {
+	c.now = c.now.Add(time.Second) // later than any report that is kept
+	list, _ := c.latest(c.Graph, decide.Options{}, c.now)
+	for _, k := range list {
+		all = append(all, fmt.Sprintf("%s %s: %d deleted, %d left", k.Root.Name, k.Policy, k.Deleted, k.Left))
+	}
+	return all
+}
+
+func (c *cascading) want(t *testing.T, want ...string) {
+	t.Helper()
+	if got := c.shown(); fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// TestCascadeKeepsItsRoot: generations later, when the root and all between have gone.
+func TestCascadeKeepsItsRoot(t *testing.T) {
+	c := newCascading()
+	root := c.put("root", false)
+	c.put("child", false, "root")
+	c.put("grandchild", false, "child")
+	c.put("last", false, "grandchild")
+	c.Deleted(configMaps, root, c.now)
+	c.want(t) // nobody has begun
+	c.collect(t, "child", true)
+	c.want(t, "root background: 1 deleted, 2 left")
+	c.collect(t, "grandchild", true)
+	c.want(t, "root background: 2 deleted, 1 left")
+	c.collect(t, "last", true)
+	c.want(t, "root background: 3 deleted, 0 left")
+	c.now = c.now.Add(endedKept)
+	c.want(t)
+	if len(c.of) > 0 {
+		t.Errorf("it remembers %v", c.of)
+	}
+}
+
+// TestForegroundCascadeIsShownBeforeAnythingHasGone: with the topmost owner that waits as its root.
+func TestForegroundCascadeIsShownBeforeAnythingHasGone(t *testing.T) {
+	c := newCascading()
+	c.put("root", true)
+	c.put("inner", true, "root")
+	c.put("leaf", false, "inner")
+	c.put("other", false, "inner")
+	c.want(t, "root foreground: 0 deleted, 3 left")
+	c.collect(t, "leaf", true)
+	c.want(t, "root foreground: 1 deleted, 2 left")
+	// What is in the memory under another member is shown once.
+	c.collect(t, "other", true)
+	c.want(t, "root foreground: 2 deleted, 1 left")
+}
+
+// TestHeldCascadeSaysByWhom: also long after the last deletion.
+func TestHeldCascadeSaysByWhom(t *testing.T) {
+	c := newCascading()
+	root := c.put("root", false)
+	held := c.put("held", false, "root")
+	c.put("below", false, "held")
+	c.Deleted(configMaps, root, c.now)
+	c.collect(t, "held", false)
+	deleting := *held
+	deleting.Deleting, deleting.DeletedAt = true, c.now.Unix()
+	c.Upsert(configMaps, &deleting, c.now)
+	c.now = c.now.Add(time.Hour)
+	c.want(t, "root background: 1 deleted, 2 left")
+	list, _ := c.latest(c.Graph, decide.Options{}, c.now)
+	if h := list[0]; h.HeldByCount != 1 || h.HeldBy[0].Object.Name != "held" || h.HeldBy[0].Reason != string(decide.BeingDeleted) {
+		t.Errorf("%+v", h)
+	}
+}
+
+// TestMemoryOfCascadesIsBounded: what is too much makes cascades of their own, and nothing is counted twice.
+func TestMemoryOfCascadesIsBounded(t *testing.T) {
+	c := newCascading()
+	for i := range membersKept + 100 {
+		uid := fmt.Sprint("m", i)
+		c.put(uid, false, "root")
+		c.put("below-"+uid, false, uid)
+		c.collect(t, uid, true)
+	}
+	if n := len(c.of); n > membersKept {
+		t.Errorf("%d members are remembered", n)
+	}
+	c.want(t, fmt.Sprintf("root background: %d deleted, %d left", membersKept+100, membersKept-1))
+}
+
+// TestRateIsOfTheLastSeconds: not of the whole time, and not of the second that runs.
+func TestRateIsOfTheLastSeconds(t *testing.T) {
+	k := &cascade{began: time.Unix(1000, 0)}
+	for at, n := range map[int64]int{1010: 500, 1020: 100, 1021: 200, 1022: 300} {
+		r := &k.recent[at%rateOver]
+		if r.second < at {
+			r.second, r.n = at, n
+		}
+	}
+	for at, want := range map[int64]float64{1022: 60, 1023: 120, 1027: 60, 1029: 0} {
+		if got := k.rate(time.Unix(at, 0)); got != want {
+			t.Errorf("at %d: %v, want %v", at, got, want)
+		}
+	}
+}
+
+// TestFailuresAreRememberedUntilTheyEnd: and say since when.
+func TestFailuresAreRememberedUntilTheyEnd(t *testing.T) {
+	c := newCascading()
+	c.put("a", false)
+	c.put("b", false)
+	var f failures
+	f.failed(key("b"), 1, fmt.Errorf("no"), c.now.Add(time.Second))
+	f.failed(key("a"), 1, fmt.Errorf("denied"), c.now)
+	f.failed(key("a"), 2, fmt.Errorf("denied again"), c.now.Add(time.Minute))
+	f.failed(key("gone"), 1, fmt.Errorf("gone"), c.now)
+	list := f.list(c.Graph)
+	if len(list) != 2 || list[0].Object.Name != "a" || list[0].Failures != 2 || list[0].Error != "denied again" || !list[0].Since.Equal(c.now) {
+		t.Errorf("%+v", list)
+	}
+	f.forget(key("a"))
+	if f.of(key("a")) != "" || f.of(key("b")) != "no" || f.of(key("gone")) != "" {
+		t.Errorf("%+v", f.all)
+	}
+	for i := range 2 * failuresKept {
+		f.failed(key(fmt.Sprint(i)), 1, fmt.Errorf("no"), c.now)
+	}
+	if len(f.all) > failuresKept {
+		t.Errorf("%d are remembered", len(f.all))
+	}
+}
