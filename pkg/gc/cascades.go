@@ -154,13 +154,13 @@ func (c *cascades) latest(g *graph.Graph, o decide.Options, now time.Time) (list
 	defer l.mu.Unlock()
 	if l.at.IsZero() || now.Sub(l.at) >= max(measuredEvery, measuredShare*l.took) {
 		began := time.Now()
-		l.list, l.count = c.report(g, o, now)
+		l.list, l.count = c.measure(g, o, now)
 		l.at, l.took = now, time.Since(began)
 	}
 	return l.list, l.count
 }
 
-func (c *cascades) report(g *graph.Graph, o decide.Options, now time.Time) (list []report.Cascade, count int) {
+func (c *cascades) measure(g *graph.Graph, o decide.Options, now time.Time) (list []report.Cascade, count int) {
 	members := map[*cascade][]types.UID{}
 	c.mu.Lock()
 	c.prune(g, now)

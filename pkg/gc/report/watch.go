@@ -113,13 +113,13 @@ func fit(lines []string, columns, rows int) []string {
 		lines = append(lines[:rows-1:rows-1], fmt.Sprintf("… and %d more lines: make the window higher, or see reap status", more))
 	}
 	for i, l := range lines {
-		lines[i] = cut(l, columns)
+		lines[i] = Cut(l, columns)
 	}
 	return lines
 }
 
-// cut shortens a line to so many columns of a terminal; what would move the cursor is left out.
-func cut(line string, columns int) string {
+// Cut shortens a line to so many columns of a terminal; what would move the cursor is left out.
+func Cut(line string, columns int) string {
 	line = strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f {
 			return -1
