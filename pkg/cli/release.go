@@ -68,7 +68,7 @@ func releaseCommand() *cli.Command {
 			}
 			r := report.NewRelease(o.named(), o.metadata.Finalizers, finalizer, server.dependents(c.Context, o))
 			fmt.Fprintf(c.App.ErrWriter, "server      %s (from %s)\n", server.config.Host, server.source)
-			if err := r.Print(c.App.ErrWriter); err != nil {
+			if err := folded(c.App.ErrWriter, r.Print); err != nil {
 				return failed(err)
 			}
 			if err := confirm(c, "Take the finalizer off?"); err != nil {

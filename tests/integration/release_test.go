@@ -71,8 +71,8 @@ func TestReleaseTakesAStuckFinalizerOff(t *testing.T) {
 	s.awaitGone(t, configMaps, d)
 }
 
-// TestNamespaceSaysWhatHoldsIt: among much that only waits, and the command that is shown frees it.
-func TestNamespaceSaysWhatHoldsIt(t *testing.T) {
+// TestNamespaceIsExplainedAndFreed: among much that only waits, and the command that is shown frees it.
+func TestNamespaceIsExplainedAndFreed(t *testing.T) {
 	s := shared(t)
 	ns := s.namespace(t, "held")
 	o := s.create(t, configMaps, ns, "owner")
