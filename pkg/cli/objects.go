@@ -101,11 +101,8 @@ func (c *connection) objects(ctx context.Context, args []string, s selection) ([
 		NamespaceParam(s.namespace).DefaultNamespace().AllNamespaces(s.all).
 		LabelSelectorParam(s.labels).RequestChunksOf(objectPage).
 		FilenameParam(false, &resource.FilenameOptions{Filenames: s.files, Recursive: s.recursive}).
-		// Of lists by label only the metadata is of interest. An object that is named is no list: the server would refuse.
+		// Of lists by label only the metadata is of interest; a file's object is read by name.
 		TransformRequests(func(r *rest.Request) {
-			if s.labels == "" {
-				return
-			}
 			r.SetHeader("Accept", "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json")
 		}).
 		ResourceTypeOrNameArgs(s.types, slices.Clone(args)...)
