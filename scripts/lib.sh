@@ -10,6 +10,7 @@ die() {
 }
 
 missing_packages=
+not_installed= # what an optional install_missing went on without
 
 # package NAME COMMAND...: remember Debian package NAME as missing unless COMMAND works.
 package() {
@@ -49,8 +50,10 @@ install_missing() {
 			return 0
 		fi
 		[ "$kind" = optional ] || die "could not install: $*"
+		not_installed="$not_installed $*"
 		say "could not install: $*; what needs them is skipped"
 	elif [ "$kind" = optional ]; then
+		not_installed="$not_installed $*"
 		say "not found, so what needs it is skipped: $* (Debian packages)"
 	else
 		die "not found: $* (Debian packages). Install with: sudo apt-get update && sudo apt-get install -y $*"

@@ -19,6 +19,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 
 	"golang.org/x/sync/errgroup"
+
+	"github.com/reap-dev/reap/tests/size"
 )
 
 const (
@@ -124,6 +126,7 @@ func TestAgainstUpstream(t *testing.T) {
 		left += len(now[w.number])
 	}
 	t.Logf("%d worlds of %d objects, of which %d are left; %d worlds went different ways, as they may", len(worlds), all, left, len(different))
+	size.Power(t, fmt.Sprintf("seed=%d worlds=%d objects=%d different=%d", seed, len(worlds), all, len(different)))
 }
 
 func (s *side) namespace(ctx context.Context, name string) error {

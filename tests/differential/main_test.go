@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"io"
 	"os"
-	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"syscall"
@@ -22,17 +21,15 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/reap-dev/reap/pkg/cli"
+	"github.com/reap-dev/reap/tests/program"
 	"github.com/reap-dev/reap/tests/stock"
 )
-
-// asProgram makes the test binary run as reap.
-const asProgram = "REAP_TEST_AS_PROGRAM"
 
 // patience bounds every wait for a condition.
 const patience = 2 * time.Minute
 
 func TestMain(m *testing.M) {
-	if os.Getenv(asProgram) != "" {
+	if program.IsReap() {
 		ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 		context.AfterFunc(ctx, stop)
 		os.Exit(cli.Run(ctx, os.Args, os.Stdout, os.Stderr))
@@ -55,14 +52,11 @@ func start(t *testing.T, name string, args ...string) *server {
 	t.Helper()
 	top := t.TempDir()
 	dir := filepath.Join(top, "data")
-	log, err := os.Create(filepath.Join(top, "log"))
+	log, err := os.Create(program.LogFile(top))
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command("/proc/self/exe", append([]string{"server", "--config=", "--data-dir", dir, "--https-listen-port", "0"}, args...)...)
-	cmd.Args[0] = "reap"
-	cmd.Env = []string{asProgram + "=1", "GORACE=atexit_sleep_ms=0 " + os.Getenv("GORACE"), "PATH=" + os.Getenv("PATH"), "HOME=" + top}
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	cmd := program.Server([]string{"HOME=" + top}, append([]string{"server", "--config=", "--data-dir", dir, "--https-listen-port", "0"}, args...)...)
 	cmd.Stdout, cmd.Stderr = log, log
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)

@@ -130,6 +130,7 @@ func (s *server) awaitAdmin(t *testing.T, kubeconfig string) {
 // TestCertificatesOfARunningServer lets certificates come near their end while the server is down, and
 // while it runs, and rotates them. It is one process from its second start on.
 func TestCertificatesOfARunningServer(t *testing.T) {
+	t.Parallel()
 	copied := filepath.Join(t.TempDir(), "copy")
 	s := start(t, "--write-kubeconfig", copied, "--write-kubeconfig-mode", "0640")
 	first := s.certificates(t, 0)
@@ -226,6 +227,7 @@ func TestCertificatesOfARunningServer(t *testing.T) {
 
 // TestRotatingWhileServersStart rotates all the time while a server starts, works and stops.
 func TestRotatingWhileServersStart(t *testing.T) {
+	t.Parallel()
 	s := start(t)
 	for range 3 {
 		s.stop(t)

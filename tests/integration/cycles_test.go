@@ -214,6 +214,7 @@ func TestRingsEnd(t *testing.T) {
 // TestRingsThatWereCompleteBeforeTheCollectorRan: each member was deleted by users, so that no
 // dependent's collection can be the occasion.
 func TestRingsThatWereCompleteBeforeTheCollectorRan(t *testing.T) {
+	t.Parallel()
 	s := newServer(t.TempDir(), "--disable=gc")
 	s.start(t)
 	ns := s.namespace(t, "rings")
@@ -323,6 +324,7 @@ func TestRingWithATail(t *testing.T) {
 // TestOnlyReferencesWithinARingAreCut holds everything in place, to look at it. The collector finds it
 // all at once: it would drop references to what waits from those that are still to be deleted.
 func TestOnlyReferencesWithinARingAreCut(t *testing.T) {
+	t.Parallel()
 	s := newServer(t.TempDir(), "--disable=gc")
 	s.start(t)
 	ns := s.namespace(t, "ring-cut")

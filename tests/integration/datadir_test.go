@@ -7,10 +7,13 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/reap-dev/reap/tests/program"
 )
 
 // TestDeepDataDirectory has a path that is longer than a socket's may be.
 func TestDeepDataDirectory(t *testing.T) {
+	t.Parallel()
 	top := t.TempDir()
 	deep := filepath.Join(top, strings.Repeat("deep/", 50))
 	if err := os.MkdirAll(deep, 0o700); err != nil {
@@ -26,6 +29,7 @@ func TestDeepDataDirectory(t *testing.T) {
 
 // TestOrdinaryUser runs without root, and without saying where.
 func TestOrdinaryUser(t *testing.T) {
+	t.Parallel()
 	const nobody = 65534
 	// Not below t.TempDir, which others may not enter.
 	home, err := os.MkdirTemp("", "reap-user-")
@@ -39,10 +43,11 @@ func TestOrdinaryUser(t *testing.T) {
 	})
 	data := filepath.Join(home, "data home")
 	s := &server{
+		top:  home,
 		dir:  filepath.Join(data, "reap"),
 		args: []string{"--https-listen-port", "0"},
 		env:  []string{"HOME=" + home, "XDG_DATA_HOME=" + data},
-		log:  filepath.Join(home, "log"),
+		log:  program.LogFile(home),
 	}
 	uid := os.Geteuid()
 	if uid == 0 {

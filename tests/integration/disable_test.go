@@ -13,6 +13,7 @@ import (
 )
 
 func TestDisabledCollectorLeavesAllUntilItRunsAgain(t *testing.T) {
+	t.Parallel()
 	const n = 1000
 	s := newServer(t.TempDir())
 	enabled := slices.Clone(s.args)
@@ -54,6 +55,7 @@ func TestDisabledCollectorLeavesAllUntilItRunsAgain(t *testing.T) {
 // TestDisabledController leaves its objects alone; the others do their work, and so does it when the server
 // runs with it again. The log says which run.
 func TestDisabledController(t *testing.T) {
+	t.Parallel()
 	s := newServer(t.TempDir())
 	enabled := slices.Clone(s.args)
 	s.args = append(s.args, "--disable=deployment,gc")
@@ -82,6 +84,7 @@ func TestDisabledController(t *testing.T) {
 
 // TestDisabledControllers has none: nobody fills a namespace, or ends it.
 func TestDisabledControllers(t *testing.T) {
+	t.Parallel()
 	s := newServer(t.TempDir())
 	enabled := slices.Clone(s.args)
 	s.args = append(s.args, "--disable=controllers")
@@ -108,6 +111,7 @@ func TestDisabledControllers(t *testing.T) {
 
 // TestControllerWhoseAPIIsOff ends the start, with its name and what to do about it.
 func TestControllerWhoseAPIIsOff(t *testing.T) {
+	t.Parallel()
 	off := newServer(t.TempDir(), "--kube-apiserver-arg", "runtime-config=batch/v1=false")
 	watchLog(t, off)
 	t.Cleanup(off.kill)

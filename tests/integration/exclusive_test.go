@@ -11,6 +11,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/reap-dev/reap/tests/program"
 )
 
 // result is how a process that did not keep running ended.
@@ -31,7 +33,11 @@ func runAs(t *testing.T, user *syscall.Credential, args ...string) result {
 	t.Helper()
 	var stdout, stderr bytes.Buffer
 	cmd := reap([]string{"HOME=" + t.TempDir()}, args...)
-	cmd.SysProcAttr.Credential = user
+	started, err := program.As(cmd, user)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer started()
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -39,7 +45,7 @@ func runAs(t *testing.T, user *syscall.Credential, args ...string) result {
 	ctx, cancel := context.WithTimeout(t.Context(), failWithin)
 	defer cancel()
 	defer context.AfterFunc(ctx, func() { _ = cmd.Process.Kill() })() // may have ended
-	err := cmd.Wait()
+	err = cmd.Wait()
 	if ctx.Err() != nil {
 		t.Fatalf("reap %s: still running after %s; it wrote %s", strings.Join(args, " "), failWithin, stderr.String())
 	}

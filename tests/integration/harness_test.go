@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/wait"
+
+	"github.com/reap-dev/reap/tests/program"
 )
 
 const (
@@ -35,7 +37,8 @@ var stopWithin = 10 * time.Second * min(slowness, 2)
 // server is `reap server` on one data directory: one process after the other. Its methods belong to one
 // goroutine.
 type server struct {
-	dir  string   // the data directory
+	top  string   // a directory of its own
+	dir  string   // the data directory, below it
 	args []string // of the command `reap server`
 	env  []string
 	user *syscall.Credential // who it runs as; nil for whoever tests
@@ -60,10 +63,11 @@ type ready struct {
 func newServer(top string, args ...string) *server {
 	dir := filepath.Join(top, "data")
 	return &server{
+		top:  top,
 		dir:  dir,
 		args: append([]string{"--data-dir", dir, "--https-listen-port", "0"}, args...),
 		env:  []string{"HOME=" + top, "REAP_GC_CHECK=1s"},
-		log:  filepath.Join(top, "log"),
+		log:  program.LogFile(top),
 	}
 }
 
@@ -110,18 +114,12 @@ func (s *server) stop(t *testing.T) {
 }
 
 // reap returns the program with an environment of its own.
-func reap(env []string, args ...string) *exec.Cmd { return called("reap", env, args...) }
+func reap(env []string, args ...string) *exec.Cmd { return program.Command(env, args...) }
 
 // called returns it under another name.
 func called(name string, env []string, args ...string) *exec.Cmd {
-	// By this name another user can run it too, in whatever directory it was compiled.
-	cmd := exec.Command("/proc/self/exe", args...)
+	cmd := reap(env, args...)
 	cmd.Args[0] = name
-	// The race detector would have each process sleep for a second at its end. What it passes over,
-	// scripts/test says.
-	cmd.Env = append([]string{asProgram + "=1", "GORACE=atexit_sleep_ms=0 " + os.Getenv("GORACE"), "PATH=" + os.Getenv("PATH")}, env...)
-	// Signals to the tests' group are not for it; if the tests are killed, so is it.
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	return cmd
 }
 
@@ -146,10 +144,14 @@ func (s *server) begin() error {
 	}
 	defer func() { _ = log.Close() }() // the process has its own
 	// No file of this machine is read in place of a test's own.
-	s.cmd = reap(s.env, append([]string{"server", "--config="}, s.args...)...)
-	s.cmd.SysProcAttr.Credential = s.user
+	s.cmd = program.Server(s.env, append([]string{"server", "--config="}, s.args...)...)
+	started, err := program.As(s.cmd, s.user)
+	if err != nil {
+		return err
+	}
+	defer started()
 	s.cmd.Stdout, s.cmd.Stderr = log, log
-	s.cmd.Dir = filepath.Dir(s.log)
+	s.cmd.Dir = s.top
 	if err := s.cmd.Start(); err != nil {
 		return err
 	}

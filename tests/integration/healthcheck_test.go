@@ -9,6 +9,7 @@ import (
 
 // TestHealthcheckFollowsTheServer asks before, while and after a server is ready, and when it does not answer.
 func TestHealthcheckFollowsTheServer(t *testing.T) {
+	t.Parallel()
 	s := newServer(t.TempDir())
 	timeout := patience
 	check := func(when string, ready bool, says string) {

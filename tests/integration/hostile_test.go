@@ -15,6 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"golang.org/x/sync/errgroup"
+
+	"github.com/reap-dev/reap/tests/size"
 )
 
 // hostile is a run of several users who keep to no rule at all.
@@ -96,9 +98,11 @@ func TestHostileUsers(t *testing.T) {
 	h.changeKinds(t, all, nil)
 	h.awaitQuiet(t, "all kinds")
 	h.checkHistory(t)
-	if got := s.metric(t, cyclesBroken) - broken; got == 0 {
+	rings := s.metric(t, cyclesBroken) - broken
+	if rings == 0 {
 		t.Error("the run broke no ring")
 	}
+	size.Power(t, fmt.Sprintf("seed=%d users=6 rounds=4 objects=%d rings=%v", seed, len(h.all), rings))
 	if got := s.metric(t, timeouts) - timed; got != 0 {
 		t.Errorf("%v deletions timed out", got)
 	}

@@ -4,6 +4,7 @@ import "testing"
 
 // TestIgnoredResource is neither collected nor in the way of what it owns.
 func TestIgnoredResource(t *testing.T) {
+	t.Parallel()
 	s := start(t, "--gc-ignore=secrets")
 	ns := s.namespace(t, "ignored")
 	ignored := s.create(t, secrets, ns, "ignored", nobody(configMaps))

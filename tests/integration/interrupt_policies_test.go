@@ -13,10 +13,12 @@ import (
 )
 
 func TestForegroundDeletionSurvivesSIGTERM(t *testing.T) {
+	t.Parallel()
 	interruptedForeground(t, (*server).stop)
 }
 
 func TestForegroundDeletionSurvivesKill(t *testing.T) {
+	t.Parallel()
 	interruptedForeground(t, func(s *server, _ *testing.T) { s.kill() })
 }
 
@@ -83,10 +85,12 @@ func interruptedForeground(t *testing.T, end func(*server, *testing.T)) {
 }
 
 func TestOrphaningSurvivesSIGTERM(t *testing.T) {
+	t.Parallel()
 	interruptedOrphaning(t, (*server).stop)
 }
 
 func TestOrphaningSurvivesKill(t *testing.T) {
+	t.Parallel()
 	interruptedOrphaning(t, func(s *server, _ *testing.T) { s.kill() })
 }
 

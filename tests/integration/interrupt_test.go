@@ -10,10 +10,12 @@ import (
 )
 
 func TestCascadeSurvivesSIGTERM(t *testing.T) {
+	t.Parallel()
 	interruptedCascade(t, (*server).stop)
 }
 
 func TestCascadeSurvivesKill(t *testing.T) {
+	t.Parallel()
 	interruptedCascade(t, func(s *server, _ *testing.T) { s.kill() })
 }
 

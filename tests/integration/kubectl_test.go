@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"k8s.io/apimachinery/pkg/util/rand"
+
+	"github.com/reap-dev/reap/tests/program"
 )
 
 // raceNote is what the race detector has kubectl say on stderr.
@@ -109,12 +111,12 @@ metadata:
 func TestKubectlByItsName(t *testing.T) {
 	s := shared(t)
 	k := s.kubectl(t)
-	program, err := os.Executable()
+	target, err := filepath.EvalSymlinks(program.Path())
 	if err != nil {
 		t.Fatal(err)
 	}
 	link := filepath.Join(t.TempDir(), "kubectl")
-	if err := os.Symlink(program, link); err != nil {
+	if err := os.Symlink(target, link); err != nil {
 		t.Fatal(err)
 	}
 	get := func(env ...string) output {

@@ -1,40 +1,63 @@
 // Package integration tests the program as its users meet it: as a process with flags, signals, files
-// and an API. The test binary runs itself as reap, so what is tested is what was compiled, with the race
-// detector where the tests have it.
+// and an API. What runs as reap, tests/program says: the built binary, or with the race detector the test binary.
 //
-// Most tests share one server and keep to namespaces of their own. They run one after the other: some
-// compare everything that exists before and after, and a server has the machine's cores to itself. Those
-// that mostly wait, on servers of their own, run side by side after all others.
+// Most tests share one server and keep to namespaces of their own. They run one after the other, since some
+// compare everything that exists before and after. Those with servers of their own, and one that only waits,
+// run side by side after all others.
 package integration
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"os"
 	"os/signal"
+	"runtime"
+	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
 
 	"github.com/reap-dev/reap/pkg/cli"
+	"github.com/reap-dev/reap/tests/program"
+	"github.com/reap-dev/reap/tests/size"
 )
 
-// asProgram makes the test binary run as reap.
-const asProgram = "REAP_TEST_AS_PROGRAM"
-
 func TestMain(m *testing.M) {
-	if os.Getenv(asProgram) != "" {
+	if program.IsReap() {
 		// As main.go has it.
 		ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 		context.AfterFunc(ctx, stop)
 		os.Exit(cli.Run(ctx, os.Args, os.Stdout, os.Stderr))
 	}
+	flag.Parse()
+	configure()
 	code := m.Run()
 	if err := endCommon(); err != nil {
 		fmt.Fprintln(os.Stderr, "the server that the tests share:", err)
 		code = max(code, 1)
 	}
 	os.Exit(code)
+}
+
+// configure sets flags of go test that were not given.
+func configure() {
+	given := map[string]bool{}
+	flag.Visit(func(f *flag.Flag) { given[f.Name] = true })
+	if !given["test.run"] && !given["test.list"] && size.Of(true, true, false) && len(underRace) > 0 {
+		set("test.run", "^("+strings.Join(underRace, "|")+")$")
+	}
+	// Tests that run side by side wait as often as they compute. go test always gives this flag its default.
+	if flag.Lookup("test.parallel").Value.String() == strconv.Itoa(runtime.GOMAXPROCS(0)) {
+		set("test.parallel", strconv.Itoa(2*runtime.GOMAXPROCS(0)))
+	}
+}
+
+func set(name, value string) {
+	if err := flag.Set(name, value); err != nil {
+		panic(err) // the flag is go test's own
+	}
 }
 
 // common is the server of all tests that need no other. It outlives them.

@@ -20,6 +20,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
+
+	"github.com/reap-dev/reap/tests/size"
 )
 
 // getURI returns what a path with a query is answered with; an answer that is not 200 is an error.
@@ -126,11 +128,8 @@ const refusedList = "cannot list or watch a resource"
 // TestTwentyDefinitionsLeaveNoMoreThanOne makes a custom resource again and again. Its monitor is there at
 // once: the dependents are made as soon as the API server serves them.
 func TestTwentyDefinitionsLeaveNoMoreThanOne(t *testing.T) {
-	t.Parallel() // it mostly waits
-	rounds := 20
-	if testing.Short() {
-		rounds = 3
-	}
+	t.Parallel()
+	rounds := size.Of(3, 20, 20)
 	s := start(t, "--kube-apiserver-arg=profiling=true") // for the goroutines' stacks
 	ns := s.namespace(t, "monitors")
 	before, _ := s.monitors(t)

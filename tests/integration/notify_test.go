@@ -29,6 +29,7 @@ func (c clients) collects(ctx context.Context) (bool, error) {
 
 // TestSystemdIsTold plays systemd.
 func TestSystemdIsTold(t *testing.T) {
+	t.Parallel()
 	top := t.TempDir()
 	l, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Net: "unixgram", Name: filepath.Join(top, "notify")})
 	if err != nil {

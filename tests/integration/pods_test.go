@@ -88,6 +88,7 @@ func TestBoundPodWaitsForItsKubelet(t *testing.T) {
 // TestPodsOfADeletedNodeAreCollected a minute later, since a Node may come back; their ReplicaSet makes
 // others.
 func TestPodsOfADeletedNodeAreCollected(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("waits for a minute")
 	}

@@ -18,7 +18,7 @@ import (
 // TestSharedDatastore has two servers on one PostgreSQL: both serve, one collects, and when that one
 // dies in the middle of a cascade, the other finishes it.
 func TestSharedDatastore(t *testing.T) {
-	t.Parallel() // it mostly waits
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("needs PostgreSQL and waits for a lease to run out")
 	}

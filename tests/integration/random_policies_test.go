@@ -14,6 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"golang.org/x/sync/errgroup"
+
+	"github.com/reap-dev/reap/tests/size"
 )
 
 // subject is an object of a random run and what users have successfully done to it.
@@ -115,6 +117,7 @@ func TestRandomPolicies(t *testing.T) {
 		t.Errorf("later: %v", saw)
 	}
 	run.check(t, now)
+	size.Power(t, fmt.Sprintf("seed=%d users=8 objects=%d", seed, len(run.all)))
 	s.undefine(t, crdParts)
 	s.undefine(t, crdWorlds)
 }

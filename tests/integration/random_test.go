@@ -15,6 +15,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/reap-dev/reap/tests/size"
 )
 
 // seedVariable repeats a random run.
@@ -107,7 +109,7 @@ func TestRandomOwners(t *testing.T) {
 			want[line(m.k.gvr.GroupResource(), m.o.GetNamespace(), m.o.GetName())] = fmt.Sprint(m.o.GetUID(), " of ", owners)
 		}
 	}
-	t.Logf("of %d objects %d were deleted and %d stay", len(all), len(deleted), len(want))
+	size.Power(t, fmt.Sprintf("seed=%d objects=%d deleted=%d stay=%d", seed, len(all), len(deleted), len(want)))
 	look := func(ctx context.Context) (bool, any) {
 		got, err := s.withOwners(ctx, kinds, append(namespaces, ""))
 		return err == nil && maps.Equal(got, want), difference(got, want)

@@ -117,6 +117,7 @@ func (s *server) writes(t *testing.T) float64 {
 
 // TestWaitIsExplained asks who holds up a foreground deletion, and until when, before it ends.
 func TestWaitIsExplained(t *testing.T) {
+	t.Parallel()
 	s := start(t, "--gc-sync-timeout=1h", "--gc-sync-timeout-per-dependent=1m")
 	ns := s.namespace(t, "explained")
 	o := s.create(t, configMaps, ns, "owner")
@@ -270,6 +271,7 @@ func TestReportsAreForWhomRBACAllows(t *testing.T) {
 
 // TestPause keeps everything as it is, over a restart, and loses nothing.
 func TestPause(t *testing.T) {
+	t.Parallel()
 	s := start(t)
 	ns := s.namespace(t, "paused")
 	o := s.create(t, configMaps, ns, "owner")
@@ -328,6 +330,7 @@ func TestPause(t *testing.T) {
 
 // TestPauseWithoutACollector is for the next one.
 func TestPauseWithoutACollector(t *testing.T) {
+	t.Parallel()
 	s := start(t, "--disable=gc")
 	if out := s.must(t, "status"); !strings.Contains(out, "not running") || !strings.Contains(out, "--disable=gc") {
 		t.Errorf("reap status said %q", out)

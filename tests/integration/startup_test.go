@@ -10,6 +10,7 @@ import (
 // TestSIGTERMDuringStart asks a server to end at several points of its start: it does so in order, and
 // leaves nothing that is in the way of the next.
 func TestSIGTERMDuringStart(t *testing.T) {
+	t.Parallel()
 	made := func(name string) func(*server, context.Context) error {
 		return func(s *server, _ context.Context) error {
 			_, err := os.Stat(filepath.Join(s.dir, name))

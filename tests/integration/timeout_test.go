@@ -88,7 +88,7 @@ func (s *server) mustBeToldOfTimeout(t *testing.T, o *unstructured.Unstructured,
 // which they end. The server's timeouts are short; the first ones all fall on the moment from which on
 // there are any.
 func TestForegroundDeletionsThatWouldNotEnd(t *testing.T) {
-	t.Parallel() // it mostly waits
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("waits for a minute and a half")
 	}

@@ -28,6 +28,7 @@ func (s *server) setServed(t *testing.T, k kind, crd *unstructured.Unstructured,
 // their owners all the same, also after a restart, and what names an orphaned owner is not collected when
 // it can be seen again.
 func TestDefinitionThatServesNoVersionHolds(t *testing.T) {
+	t.Parallel()
 	s := start(t)
 	ns := s.namespace(t, "unserved")
 	levers, crd := s.define(t, "Namespaced", "levers", "Lever")

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/reap-dev/reap/pkg/gc/graph"
+	"github.com/reap-dev/reap/tests/size"
 )
 
 // evidence is a UID at a place.
@@ -24,10 +25,7 @@ type evidence struct {
 // happens, Delete and Drop rest on a proof for each reference's UID at that
 // reference's own place, and not on an owner that a monitor shows there.
 func TestDeleteNeedsEvidenceAtItsOwnCoordinates(t *testing.T) {
-	steps := 300_000
-	if testing.Short() {
-		steps = 30_000
-	}
+	steps := size.Of(30_000, 300_000, 1_000_000)
 	r := rand.New(rand.NewPCG(5, 6))
 	deletes, drops, waited := 0, 0, 0
 	for done := 0; done < steps; {
@@ -59,6 +57,7 @@ func TestDeleteNeedsEvidenceAtItsOwnCoordinates(t *testing.T) {
 			}
 		}
 	}
+	size.Power(t, fmt.Sprintf("steps=%d deletes=%d drops=%d", steps, deletes, drops))
 	if deletes < steps/100 || drops < steps/1000 || waited < steps/1000 {
 		t.Errorf("%d deletes, %d of them for waiting owners, and %d drops in %d steps: the search is blind there", deletes, waited, drops, steps)
 	}

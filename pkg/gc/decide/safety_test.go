@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/reap-dev/reap/pkg/gc/graph"
+	"github.com/reap-dev/reap/tests/size"
 )
 
 // The safety property, said again without the code under test: what must be true
@@ -335,10 +336,7 @@ func buildView(next func() byte) *graph.View {
 }
 
 func TestSafetyByTheMillion(t *testing.T) {
-	n := 1_000_000
-	if testing.Short() {
-		n = 100_000
-	}
+	n := size.Of(100_000, 1_000_000, 5_000_000)
 	r := rand.New(rand.NewPCG(1, 2))
 	next := func() byte { return byte(r.Uint32()) }
 	actions := map[Action]int{}
@@ -350,6 +348,7 @@ func TestSafetyByTheMillion(t *testing.T) {
 			t.Fatalf("view %d: the decision %v\n%+v\nabout %+v\n%+v", i, err, d, *v.Record, v.Owners)
 		}
 	}
+	size.Power(t, fmt.Sprintf("views=%d", n))
 	for a := Nothing; a <= Survey; a++ {
 		if actions[a] < n/200 {
 			t.Errorf("%s came up %d times in %d views: the search is blind there", a, actions[a], n)

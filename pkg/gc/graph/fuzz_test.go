@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/reap-dev/reap/tests/size"
 )
 
 // FuzzGraph reads bytes as a history and holds the graph against its invariants
@@ -40,10 +42,7 @@ func FuzzGraph(f *testing.F) {
 // TestRandomHistories is the fuzz target's comparison over histories long enough
 // for objects to come back.
 func TestRandomHistories(t *testing.T) {
-	n := 100
-	if testing.Short() {
-		n = 20
-	}
+	n, steps := size.Of(20, 100, 1000), 0
 	for seed := range uint64(n) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		b := make([]byte, 1000)
@@ -56,8 +55,10 @@ func TestRandomHistories(t *testing.T) {
 			if err := h.compare(); err != nil {
 				t.Fatalf("seed %d: %v\nafter:\n  %s", seed, err, strings.Join(h.log, "\n  "))
 			}
+			steps++
 		}
 	}
+	size.Power(t, fmt.Sprintf("histories=%d steps=%d", n, steps))
 }
 
 // The values that histories are made of: few, so that they meet.

@@ -1,0 +1,193 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// event is a line of `go test -json`: see `go doc test2json`.
+type event struct {
+	Action, Package, Test, Output string
+	Key, Value                    string // of an attribute
+	ImportPath                    string // of a failed build
+}
+
+// outcome is how a test ended, in which run.
+type outcome struct {
+	run, pkg, test string
+	says           string // what it said last
+}
+
+func (o outcome) name() string { return o.pkg + " " + o.test }
+
+func (o outcome) String() string {
+	s := o.pkg
+	if o.test != "" {
+		s += " " + o.test
+	}
+	if o.run != "" {
+		s += " (" + o.run + ")"
+	}
+	if o.says != "" {
+		s += ": " + o.says
+	}
+	return s
+}
+
+// runs adds up several runs of go test.
+type runs struct {
+	counts          map[string]int // tests and subtests by how they ended
+	skipped, failed []outcome
+	power           []outcome
+	suppressed      int
+}
+
+func newRuns() *runs { return &runs{counts: map[string]int{}} }
+
+const module = "github.com/reap-dev/reap/"
+
+// readFile reads the events of one run. The file's name, without "events" and its extension, names the run.
+func (r *runs) readFile(name string) error {
+	f, err := os.Open(name)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = f.Close() }() // only read
+	base := strings.TrimSuffix(filepath.Base(name), filepath.Ext(name))
+	run := strings.ReplaceAll(strings.Trim(strings.TrimPrefix(base, "events"), "-"), "-", ", ")
+	if err := r.read(f, run); err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	return nil
+}
+
+func (r *runs) read(from io.Reader, run string) error {
+	type key struct{ pkg, test string }
+	last := map[key]string{}      // the last line that says something
+	running := map[key]bool{}     // tests that have not ended
+	failedIn := map[string]bool{} // packages with a failed test
+	didNotEnd := func(k key) {
+		delete(running, k)
+		r.counts["fail"]++
+		r.failed = append(r.failed, outcome{run: run, pkg: k.pkg, test: k.test, says: "it did not end"})
+	}
+	reader := bufio.NewReader(from)
+	for {
+		line, err := reader.ReadBytes('\n')
+		if errors.Is(err, io.EOF) && len(line) == 0 {
+			break
+		}
+		if err != nil && !errors.Is(err, io.EOF) {
+			return err
+		}
+		var e event
+		if json.Unmarshal(line, &e) != nil {
+			continue // go test's own messages, or a line that was cut when the run was ended
+		}
+		pkg := strings.TrimPrefix(e.Package, module)
+		k := key{pkg, e.Test}
+		o := outcome{run: run, pkg: pkg, test: e.Test}
+		switch e.Action {
+		case "output":
+			r.suppressed += suppressions(e.Output)
+			if s := strings.TrimSpace(e.Output); s != "" && !strings.HasPrefix(s, "---") && !strings.HasPrefix(s, "===") {
+				last[k] = s
+			}
+		case "attr":
+			if e.Key == "power" {
+				o.says = e.Value
+				r.power = append(r.power, o)
+			}
+		case "run":
+			running[k] = true
+		case "pass", "fail", "skip":
+			delete(running, k)
+			if e.Test == "" {
+				for k := range running { // the package ran into its timeout, or ended in the middle
+					if k.pkg == pkg {
+						didNotEnd(k)
+						failedIn[pkg] = true
+					}
+				}
+				// A package that fails outside any test (its build, TestMain) counts as one.
+				if e.Action == "fail" && !failedIn[pkg] {
+					o.says = last[k]
+					r.counts["fail"]++
+					r.failed = append(r.failed, o)
+				}
+				continue
+			}
+			r.counts[e.Action]++
+			switch e.Action {
+			case "fail":
+				failedIn[pkg] = true
+				r.failed = append(r.failed, o)
+			case "skip":
+				o.says = last[k]
+				r.skipped = append(r.skipped, o)
+			}
+		}
+	}
+	for k := range running { // the run was ended
+		didNotEnd(k)
+	}
+	return nil
+}
+
+// matched is a line that the race detector prints when a process ends.
+var matched = regexp.MustCompile(`(?m)ThreadSanitizer: Matched (\d+) suppressions`)
+
+func suppressions(text string) (n int) {
+	for _, m := range matched.FindAllStringSubmatch(text, -1) {
+		i, _ := strconv.Atoi(m[1]) // digits
+		n += i
+	}
+	return n
+}
+
+// readLogs counts the races that servers passed over.
+func (r *runs) readLogs(dir string) error {
+	if dir == "" {
+		return nil
+	}
+	return filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || filepath.Ext(path) != ".log" {
+			return err
+		}
+		raw, err := os.ReadFile(path)
+		r.suppressed += suppressions(string(raw))
+		return err
+	})
+}
+
+// readSkips reads which tests may be skipped: a package, a test, and why, one a line.
+func readSkips(file string) (map[string]bool, error) {
+	allowed := map[string]bool{}
+	if file == "" {
+		return allowed, nil
+	}
+	raw, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	for i, line := range strings.Split(string(raw), "\n") {
+		fields := strings.Fields(line)
+		if len(fields) == 0 || strings.HasPrefix(line, "#") {
+			continue
+		}
+		if len(fields) < 3 {
+			return nil, fmt.Errorf("%s:%d: needs a package, a test and a reason", file, i+1)
+		}
+		allowed[fields[0]+" "+fields[1]] = true
+	}
+	return allowed, nil
+}

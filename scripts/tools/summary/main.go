@@ -1,0 +1,81 @@
+// Command summary ends a run of scripts/test: it reads the events of `go test -json`, and says what was tried, what was
+// skipped and why, which races were passed over, and how many tests passed.
+//
+// Its exit code is 1 if a test failed, or if something was missing that -strict forbids; 3 if no test ran to its end.
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+)
+
+func main() {
+	strict := flag.Bool("strict", false, "fail if a test was skipped that is not in the list, or something could not be installed")
+	skips := flag.String("skips", "", "the `file` that lists the tests that may be skipped")
+	missing := flag.String("missing", "", "the `packages` that could not be installed")
+	size := flag.String("size", "gate", "the tests' size")
+	logs := flag.String("logs", "", "the `directory` with the servers' logs")
+	flag.Parse()
+	code, err := run(os.Stdout, *size, *strict, *skips, *missing, *logs, flag.Args())
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "summary:", err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+func run(w io.Writer, size string, strict bool, skips, missing, logs string, files []string) (code int, err error) {
+	if len(files) == 0 {
+		return 1, errors.New("needs the files with the events of the tests")
+	}
+	allowed, err := readSkips(skips)
+	if err != nil {
+		return 1, err
+	}
+	all := newRuns()
+	for _, file := range files {
+		if err := all.readFile(file); err != nil {
+			return 1, err
+		}
+	}
+	if err := all.readLogs(logs); err != nil {
+		return 1, err
+	}
+	fmt.Fprintln(w, "size:", size)
+	for _, p := range all.power {
+		fmt.Fprintln(w, "tried:", p)
+	}
+	fmt.Fprintf(w, "tried: races passed over: %d (tests/race.suppressions)\n", all.suppressed)
+	forbidden := 0
+	for _, s := range all.skipped {
+		if allowed[s.name()] {
+			fmt.Fprintln(w, "skipped, as listed:", s)
+			continue
+		}
+		forbidden++
+		fmt.Fprintln(w, "skipped:", s)
+	}
+	for name := range strings.FieldsSeq(missing) {
+		forbidden++
+		fmt.Fprintln(w, "not installed:", name)
+	}
+	for _, f := range all.failed {
+		fmt.Fprintln(w, "failed:", f)
+	}
+	switch {
+	case all.counts["fail"] > 0:
+		code = 1
+	case strict && forbidden > 0:
+		fmt.Fprintf(w, "%d skipped or not installed that the run needs\n", forbidden)
+		code = 1
+	case all.counts["pass"] == 0:
+		fmt.Fprintln(w, "no test ran to its end")
+		code = 3
+	}
+	fmt.Fprintf(w, "%d passed, %d failed, %d skipped\n", all.counts["pass"], all.counts["fail"], all.counts["skip"])
+	return code, nil
+}
