@@ -13,9 +13,10 @@ import (
 	"time"
 
 	"github.com/reap-dev/reap/pkg/gc/graph"
+	"github.com/reap-dev/reap/tests/size"
 )
 
-var conformances = flag.Int("model.conformances", 1000/slowness, "in how many random worlds the copies are held to the real code; -short takes a tenth")
+var conformances = flag.Int("model.conformances", 1000/slowness, "in how many random worlds the copies are held to the real code; -short takes a tenth, the long size ten times as many")
 
 // TestCopiesDoWhatTheRealCodeDoes: the exhaustive search needs states that can be compared,
 // so it has copies of attempt, orphaner and breaker. In two worlds that live through the
@@ -26,10 +27,7 @@ func TestCopiesDoWhatTheRealCodeDoes(t *testing.T) {
 		conform(t, worldOf(*searchSeed))
 		return
 	}
-	n := *conformances
-	if testing.Short() {
-		n /= 10
-	}
+	n := size.Of(*conformances/10, *conformances, *conformances*10)
 	first := uint64(time.Now().UnixNano())
 	calls := 0
 	for i := range n {
@@ -38,7 +36,7 @@ func TestCopiesDoWhatTheRealCodeDoes(t *testing.T) {
 			return
 		}
 	}
-	t.Logf("%d worlds, %d calls", n, calls)
+	size.Power(t, fmt.Sprintf("seed=%d worlds=%d calls=%d", first, n, calls))
 	if calls < 5*n {
 		t.Error("hardly anything was called for")
 	}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/reap-dev/reap/pkg/gc/graph"
+	"github.com/reap-dev/reap/tests/size"
 )
 
 var (
@@ -257,7 +258,7 @@ func (e *explorer) cut() bool { return e.most > 0 && len(e.seen) >= e.most }
 
 // TestEveryOrder goes through every state of every small world: each is reached in every
 // order of steps that leads to it, and gone on from once. Where the number of states has a
-// bound, as with the race detector and -short, the log says how many worlds it cuts short.
+// bound, as with the race detector and -short, the summary says how many worlds it cuts short.
 func TestEveryOrder(t *testing.T) {
 	most := *mostStates
 	if testing.Short() && (most == 0 || most > 1000) {
@@ -301,7 +302,7 @@ func TestEveryOrder(t *testing.T) {
 	}
 	close(queue)
 	wg.Wait()
-	t.Logf("%d worlds, %d cut short; %d states, %d steps, %d ends, %d of them stale", len(worlds), cut, states, steps, ends, stale)
+	size.Power(t, fmt.Sprintf("worlds=%d cut=%d states=%d steps=%d ends=%d stale=%d", len(worlds), cut, states, steps, ends, stale))
 	if stale > ends/staleAtMost && *onlyWorlds == "" {
 		t.Errorf("%d of %d ends may differ from the oracle until time has passed", stale, ends)
 	}

@@ -15,10 +15,11 @@ import (
 
 	"github.com/reap-dev/reap/pkg/gc/decide"
 	"github.com/reap-dev/reap/pkg/gc/graph"
+	"github.com/reap-dev/reap/tests/size"
 )
 
 var (
-	searchTime = flag.Duration("model.time", 15*time.Second/slowness, "how long to search random worlds; -short takes a tenth")
+	searchTime = flag.Duration("model.time", 15*time.Second/slowness, "how long to search random worlds; -short takes a tenth, the long size ten times as long")
 	searchSeed = flag.Uint64("model.seed", 0, "try only the random world of this seed")
 )
 
@@ -73,10 +74,7 @@ func TestRandomWorlds(t *testing.T) {
 		tryWorld(t, *searchSeed)
 		return
 	}
-	limit := *searchTime
-	if testing.Short() {
-		limit /= 10
-	}
+	limit := size.Of(*searchTime/10, *searchTime, *searchTime*10)
 	first := uint64(time.Now().UnixNano())
 	var next, comparable, stale, steps, deletes, drops, releases, orphanings, frees, unblocks, timedOut, pauses, ends atomic.Uint64
 	stop := time.Now().Add(limit)
@@ -107,7 +105,7 @@ func TestRandomWorlds(t *testing.T) {
 			})
 		}
 	})
-	t.Logf("seeds from %d, %d worlds, %d steps; %d worlds compared before time passed, but for %d that were stale", first, next.Load(), steps.Load(), comparable.Load(), stale.Load())
+	size.Power(t, fmt.Sprintf("seed=%d worlds=%d steps=%d compared=%d stale=%d", first, next.Load(), steps.Load(), comparable.Load(), stale.Load()))
 	t.Logf("%d deletes, %d drops, %d foreground deletions (%d timed out) and %d orphanings ended, %d dependents freed, %d unblocked; %d pauses, %d namespaces ended",
 		deletes.Load(), drops.Load(), releases.Load(), timedOut.Load(), orphanings.Load(), frees.Load(), unblocks.Load(), pauses.Load(), ends.Load())
 	often, rare := min(drops.Load(), releases.Load(), orphanings.Load(), frees.Load(), pauses.Load()), min(unblocks.Load(), timedOut.Load(), ends.Load())
@@ -121,11 +119,7 @@ func TestRandomWorlds(t *testing.T) {
 
 // TestLargeWorlds has thousands of objects each.
 func TestLargeWorlds(t *testing.T) {
-	n := uint64(2)
-	if testing.Short() || slowness > 1 {
-		n = 1
-	}
-	for seed := range n {
+	for seed := range size.Of[uint64](1, 2, 8) {
 		w := worldOf(seed + 1)
 		w.objects, w.steps, w.checkEvery, w.workers = 4000, 20_000, 5000, 8
 		w.relist, w.catalog, w.lossless = 2, 1, seed%2 == 1
