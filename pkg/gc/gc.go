@@ -279,13 +279,19 @@ func (c *Collector) run(ctx context.Context, started func()) error {
 	}
 	c.deleting.queue.ShutDown()
 	c.orphans.queue.ShutDown()
-	if errors.Is(context.Cause(ctx), ErrStoreWentBack) {
-		abandon() // what is being written was decided on what no longer holds
-	}
-	late := time.AfterFunc(stopGrace, abandon)
+	late := time.AfterFunc(grace(ctx), abandon)
 	defer late.Stop()
 	working.Wait()
 	return runError(ctx)
+}
+
+// grace returns how long calls under way may still take once ctx has ended. After the store went back that is no time:
+// what is being written was decided on what no longer holds.
+func grace(ctx context.Context) time.Duration {
+	if errors.Is(context.Cause(ctx), ErrStoreWentBack) {
+		return 0
+	}
+	return stopGrace
 }
 
 // runError is nil when the collector was asked to end.

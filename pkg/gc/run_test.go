@@ -45,12 +45,38 @@ func TestCollectorBeginsAgainEverLater(t *testing.T) {
 	})
 }
 
+// What is being written when the store goes back was decided on what no longer holds.
+func TestStoreThatWentBackLeavesCallsNoTime(t *testing.T) {
+	for cause, want := range map[error]time.Duration{
+		context.Canceled: stopGrace, errors.New("no"): stopGrace, fmt.Errorf("observing: %w", ErrStoreWentBack): 0,
+	} {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		cancel(cause)
+		if got := grace(ctx); got != want {
+			t.Errorf("%v: calls may take %s, want %s", cause, got, want)
+		}
+	}
+}
+
+func TestWorkersAreAsManyAsAskedFor(t *testing.T) {
+	for _, want := range []int{1, 2, 50} {
+		if got := workers(want); got != want {
+			t.Errorf("%d workers, want %d", got, want)
+		}
+	}
+	if got := workers(0); got < 4 || got > 20 {
+		t.Errorf("%d workers by default", got)
+	}
+}
+
 func TestOnlyAStoreThatWentBackStartsAnotherCollector(t *testing.T) {
 	failure := errors.New("no")
 	for _, want := range []error{nil, failure} {
 		runs := 0
 		err := restarted(t.Context(), quiet(), func(context.Context) error {
-			runs++
+			if runs++; runs > 1 {
+				return nil
+			}
 			return want
 		})
 		if !errors.Is(err, want) || runs != 1 {

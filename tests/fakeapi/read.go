@@ -83,6 +83,13 @@ func (s *Server) DropWatches(resource string) {
 	}
 }
 
+// Watching counts the watches under way.
+func (s *Server) Watching() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.watches)
+}
+
 // LoseEvents hides events for which lose is true from watches, until it is nil
 // again. They have happened all the same.
 func (s *Server) LoseEvents(lose func(*Resource, *metav1.ObjectMeta) bool) {

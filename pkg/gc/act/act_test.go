@@ -85,6 +85,11 @@ func TestOnlyTheResourcesOwnNotFoundProvesAbsence(t *testing.T) {
 		"not found of another group": {
 			status(404, metav1.StatusReasonNotFound, &metav1.StatusDetails{Name: "owner", Group: "x.io", Kind: "configmaps"}), graph.Unproved,
 		},
+		"not found that a server passes on": {
+			status(404, metav1.StatusReasonNotFound, &metav1.StatusDetails{
+				Name: "owner", Kind: "configmaps", Causes: []metav1.StatusCause{{Type: metav1.CauseTypeUnexpectedServerResponse}},
+			}), graph.Unproved,
+		},
 		"gone":         {status(410, metav1.StatusReasonGone, own), graph.Unproved},
 		"forbidden":    {status(403, metav1.StatusReasonForbidden, own), graph.Unproved},
 		"broken":       {status(500, metav1.StatusReasonInternalError, own), graph.Unproved},

@@ -44,3 +44,22 @@ func TestDeadlineIsLookedBehindOnlyWhenItHasPassed(t *testing.T) {
 		t.Errorf("%v, survey %v", deadline, survey)
 	}
 }
+
+func TestPausesWithin(t *testing.T) {
+	at := func(m int) time.Time { return now.Add(time.Duration(m) * time.Minute) }
+	p := Pauses{{at(-9), at(-5)}, {at(-1), at(1)}, {at(2), at(3)}, {at(8), at(12)}, {at(20), at(21)}, {From: at(30)}}
+	for to, want := range map[int]time.Duration{0: 0, 1: time.Minute, 5: 2 * time.Minute, 10: 4 * time.Minute, 25: 7 * time.Minute, 32: 9 * time.Minute} {
+		if got := p.Within(now, at(to)); got != want {
+			t.Errorf("within %d minutes: %s, want %s", to, got, want)
+		}
+	}
+}
+
+// A pause puts the deadline off, whether what is below has been counted or not.
+func TestPauseSinceTheLastProgressBelow(t *testing.T) {
+	o := Options{Timeout: Timeout{Base: time.Minute, PerDependent: time.Second}, Pauses: Pauses{{now.Add(30 * time.Second), now.Add(90 * time.Second)}}}
+	v := &graph.View{Record: waiter, Wait: graph.Wait{Progress: now}, Survey: &graph.Survey{Descendants: 5, Progress: now.Add(10 * time.Second)}}
+	if deadline, survey := Deadline(v, o, now.Add(3*time.Minute)); survey || !deadline.Equal(now.Add(135*time.Second)) {
+		t.Errorf("after %s, survey %v", deadline.Sub(now), survey)
+	}
+}

@@ -229,6 +229,16 @@ func TestDecide(t *testing.T) {
 	}
 }
 
+// An object that never had an owner has none to lose, whatever names it.
+func TestObjectWithoutOwnersStays(t *testing.T) {
+	for _, dependents := range []bool{false, true} {
+		v := graph.View{Record: &graph.Record{Namespace: "n", Name: "d", UID: "d"}, HasDependents: dependents}
+		if got, want := Decide(&v, Options{}, now), (Decision{Reason: NoReferences}); !reflect.DeepEqual(got, want) {
+			t.Errorf("dependents %v: got %+v", dependents, got)
+		}
+	}
+}
+
 // TestReadsOfOneDecisionAreBounded: an object that names thousands of owners takes many turns.
 func TestReadsOfOneDecisionAreBounded(t *testing.T) {
 	var owners []graph.OwnerView
@@ -282,6 +292,7 @@ func TestRelease(t *testing.T) {
 		{"settled, and late", graph.View{SyncedSince: long, Wait: since(time.Hour)}, minute, release},
 		{"its controller is behind", graph.View{SyncedSince: long, Behind: true, Wait: since(time.Second)}, Options{}, wait(ControllerBehind, now.Add(ObserveFor-time.Second))},
 		{"its controller is behind for too long", graph.View{SyncedSince: long, Behind: true, Wait: since(ObserveFor)}, Options{}, release},
+		{"its controller is behind, and all has just been listed", graph.View{SyncedSince: now.Add(-time.Second), Behind: true, Wait: since(ObserveFor)}, Options{}, release},
 		{"blocked until a deadline", graph.View{Blocking: 1, SyncedSince: long, Wait: since(0)}, minute, wait(WaitsForDependent, now.Add(time.Minute))},
 		{"what is below has to be counted", graph.View{Blocking: 1, SyncedSince: long, Wait: since(time.Minute)}, minute, Decision{Action: Survey, Reason: WaitsForDependent}},
 		{"nothing is below", graph.View{Blocking: 1, SyncedSince: long, Wait: since(time.Minute), Survey: &graph.Survey{}}, minute, late},

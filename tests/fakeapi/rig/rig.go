@@ -109,6 +109,9 @@ func (r *Rig) Stop() {
 	case <-time.After(Patience):
 		r.t.Fatal("the collector does not end")
 	}
+	if c, _ := gc.Running.Collector(); c == r.collector {
+		r.t.Error("a collector that has ended is said to run")
+	}
 	r.collector = nil
 	r.transport.CloseIdleConnections()
 	var left string

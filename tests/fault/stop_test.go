@@ -1,0 +1,62 @@
+package fault
+
+import (
+	"net/http"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/reap-dev/reap/tests/fakeapi"
+)
+
+// stopDuringADelete stops the collector while the delete of one object is not answered. It returns what has that
+// answered, and a channel that is closed when the collector has ended.
+func stopDuringADelete(t *testing.T) (w *world, release func(), ended <-chan struct{}) {
+	w = newWorld(t)
+	held, holding := make(chan struct{}), make(chan struct{})
+	release = sync.OnceFunc(func() { close(held) })
+	t.Cleanup(release) // before the server waits for its answers
+	hold := sync.OnceFunc(func() { close(holding) })
+	w.SetFault(func(c fakeapi.Call) http.HandlerFunc {
+		if single(c, "delete") && c.Name == "ghost-pods-0" {
+			hold()
+			<-held
+		}
+		return nil
+	})
+	w.Start(nil)
+	<-holding
+	collector := w.Collector()
+	w.Until("all but one are collected", func() bool { return collector.Status().Collected == 2*children-1 })
+	stopped := make(chan struct{})
+	go func() {
+		defer close(stopped)
+		w.Stop()
+		if n, want := collector.Status().Collected, int64(2*children-w.count("ghost")); n != want {
+			t.Errorf("%d objects are counted of %d that were deleted", n, want)
+		}
+	}()
+	return w, release, stopped
+}
+
+// The collector sees how what it has begun ends.
+func TestCallUnderWayIsFinishedAtTheEnd(t *testing.T) {
+	w, release, ended := stopDuringADelete(t)
+	w.Until("the monitors end", func() bool { return w.Watching() == 0 })
+	release()
+	<-ended
+	if n := w.count("ghost"); n != 0 {
+		t.Errorf("%d objects are left", n)
+	}
+}
+
+// A server that does not answer holds up the end for a moment only.
+func TestCallWithoutAnAnswerIsAbandonedAtTheEnd(t *testing.T) {
+	_, _, ended := stopDuringADelete(t)
+	select {
+	case <-ended:
+	case <-time.After(15 * time.Second): // half of the time that a call may take
+		t.Error("the collector waits for the answer")
+		<-ended
+	}
+}
