@@ -137,6 +137,13 @@ func (m *mutant) compiles(set *token.FileSet, imports types.Importer, byDir map[
 	if !found {
 		return fmt.Errorf("%s is not built here", m.file)
 	}
-	_, err = (&types.Config{Importer: imports}).Check(p.ImportPath, set, files, nil)
-	return err
+	var failed error
+	config := types.Config{Importer: imports, Error: func(err error) {
+		// What the function as it is imports is imported in any case.
+		if failed == nil && !(strings.Contains(err.Error(), "imported") && strings.HasSuffix(err.Error(), "and not used")) {
+			failed = err
+		}
+	}}
+	_, _ = config.Check(p.ImportPath, set, files, nil) // returns the first error
+	return failed
 }

@@ -22,15 +22,28 @@ type mutant struct {
 // tests are some tests of one package.
 type tests struct {
 	pkg string // as ./pkg/gc
-	run string // names, joined by |; empty for all
+	run string // names, joined by |; empty for all, and after ! all but those
 }
 
-// names returns the names of the tests; none if they are all tests of the package.
+// names returns the names of the tests, or of those that are left out; none for all tests of the package.
 func (t tests) names() []string {
 	if t.run == "" {
 		return nil
 	}
-	return strings.Split(t.run, "|")
+	return strings.Split(strings.TrimPrefix(t.run, "!"), "|")
+}
+
+// flags returns a test binary's flags that choose the tests.
+func (t tests) flags() []string {
+	var all []string
+	for _, name := range t.names() {
+		all = append(all, "^"+strings.Join(strings.Split(name, "/"), "$/^")+"$")
+	}
+	flag := "-test.run="
+	if strings.HasPrefix(t.run, "!") {
+		flag = "-test.skip="
+	}
+	return []string{flag + strings.Join(all, "|")}
 }
 
 // place says where the mutant is.

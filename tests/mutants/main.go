@@ -11,7 +11,8 @@
 //	- ctx, cancel := context.WithTimeoutCause(ctx, callTimeout, errTimeout)
 //	+ ctx, cancel := context.WithCancel(ctx)
 //
-// A test line before the first mutant of a file holds for all of its mutants that have none of their own. Lines are
+// A test line names a package and tests of it, joined by |; after ! those that are left out; all if it names none. One
+// before the first mutant of a file holds for all of the file's mutants that have none of their own. Lines are
 // compared without their indentation, and have to be found once in the function.
 package main
 

@@ -41,20 +41,18 @@ type runner struct {
 
 // withoutMutants checks that the tests pass as the code is: a test that fails anyhow would kill everything.
 func (r *runner) withoutMutants(ctx context.Context, all []*mutant) error {
-	var needed []tests // one entry for each package
+	var needed []tests // those that are named make one entry for each package
+	named := func(t tests) bool { return t.run != "" && t.run[0] != '!' }
 	for _, m := range all {
 		for _, t := range m.tests {
-			i := slices.IndexFunc(needed, func(n tests) bool { return n.pkg == t.pkg })
-			switch {
-			case i < 0:
+			i := slices.IndexFunc(needed, func(n tests) bool { return n == t || n.pkg == t.pkg && named(n) && named(t) })
+			if i < 0 {
 				needed = append(needed, t)
-			case t.run == "" || needed[i].run == "":
-				needed[i].run = ""
-			default:
-				for _, name := range t.names() {
-					if !slices.Contains(needed[i].names(), name) {
-						needed[i].run += "|" + name
-					}
+				continue
+			}
+			for _, name := range t.names() {
+				if !slices.Contains(needed[i].names(), name) {
+					needed[i].run += "|" + name
 				}
 			}
 		}
@@ -114,7 +112,7 @@ func (r *runner) try(ctx context.Context, m *mutant) (got result, err error) {
 
 // test runs tests with a mutant at work, or with none, and returns which failed; empty if none did.
 func (r *runner) test(ctx context.Context, mutant string, t tests, timeout time.Duration) (failed string, err error) {
-	run := exec.CommandContext(ctx, r.binaries[t.pkg], "-test.failfast", "-test.timeout="+timeout.String(), "-test.run="+pattern(t))
+	run := exec.CommandContext(ctx, r.binaries[t.pkg], append(t.flags(), "-test.failfast", "-test.timeout="+timeout.String())...)
 	run.Dir = t.pkg
 	run.Env = append(os.Environ(), chosenVariable+"="+mutant)
 	out, err := run.CombinedOutput()
@@ -128,15 +126,6 @@ func (r *runner) test(ctx context.Context, mutant string, t tests, timeout time.
 		return "", fmt.Errorf("running the tests of %s: %w", t.pkg, err)
 	}
 	return whatFailed(out, t), nil
-}
-
-// pattern is the regular expression of tests' names; that of all is empty.
-func pattern(t tests) string {
-	var all []string
-	for _, name := range t.names() {
-		all = append(all, "^"+strings.Join(strings.Split(name, "/"), "$/^")+"$")
-	}
-	return strings.Join(all, "|")
 }
 
 var (

@@ -121,7 +121,7 @@ func (g *Graph) upsert(gr schema.GroupResource, rec *Record, now time.Time) []Ke
 func changed(old, rec *Record) bool {
 	return old == nil ||
 		old.Deleting != rec.Deleting || old.Foreground != rec.Foreground || old.Orphan != rec.Orphan ||
-		old.SyncTimeout != rec.SyncTimeout || !sameReferences(old.References, rec.References)
+		!sameReferences(old.References, rec.References)
 }
 
 // Deleted records proof that an object is gone: a watch DELETED event, or a live
