@@ -1,6 +1,7 @@
 package observe
 
 import (
+	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -121,4 +122,74 @@ func TestDiscoveryPutsThePreferredVersionFirst(t *testing.T) {
 			t.Errorf("%s: got %v, want %v", name, got, c.want)
 		}
 	}
+}
+
+// answers is discovery that gives one answer.
+type answers struct {
+	discovery.DiscoveryInterface
+	groups []*metav1.APIGroup
+	lists  []*metav1.APIResourceList
+	failed map[schema.GroupVersion]error
+}
+
+func (a answers) ServerGroupsAndResources() ([]*metav1.APIGroup, []*metav1.APIResourceList, error) {
+	if a.failed == nil {
+		return a.groups, a.lists, nil
+	}
+	return a.groups, a.lists, &discovery.ErrGroupDiscoveryFailed{Groups: a.failed}
+}
+
+// What discovery has shown stays while it fails, whichever way the server says so; nothing is made up about the rest.
+func TestDiscoveryThatFailsKeepsWhatWasKnown(t *testing.T) {
+	w := newWorld(t)
+	real, err := discovery.NewDiscoveryClientForConfig(w.config)
+	w.must(err)
+	gv := func(v string) schema.GroupVersion { return schema.GroupVersion{Group: exampleGroup, Version: v} }
+	list := func(v string) *metav1.APIResourceList {
+		return &metav1.APIResourceList{GroupVersion: gv(v).String(), APIResources: []metav1.APIResource{
+			{Name: "widgets", Kind: "Widget", Verbs: metav1.Verbs{"get", "list", "watch", "delete"}},
+		}}
+	}
+	group := &metav1.APIGroup{Name: exampleGroup, Versions: []metav1.GroupVersionForDiscovery{{GroupVersion: gv("v2").String()}, {GroupVersion: gv("v1").String()}}}
+	whole := answers{real, []*metav1.APIGroup{group}, []*metav1.APIResourceList{list("v2"), list("v1")}, nil}
+	half := &metav1.APIGroup{Name: exampleGroup, Versions: []metav1.GroupVersionForDiscovery{{GroupVersion: gv("v1").String()}}}
+	no := errors.New("no")
+	for name, c := range map[string]struct {
+		known    bool
+		answer   answers
+		versions []string
+		never    []schema.GroupVersion
+	}{
+		"a version":                 {true, answers{real, whole.groups, []*metav1.APIResourceList{list("v1")}, map[schema.GroupVersion]error{gv("v2"): no}}, []string{"v2", "v1"}, nil},
+		"a version not listed":      {true, answers{real, []*metav1.APIGroup{half}, []*metav1.APIResourceList{list("v1")}, map[schema.GroupVersion]error{gv("v2"): no}}, []string{"v2", "v1"}, nil},
+		"a group not listed":        {true, answers{real, nil, nil, map[schema.GroupVersion]error{gv("v2"): no, gv("v1"): no}}, []string{"v2", "v1"}, nil},
+		"a version never seen":      {false, answers{real, whole.groups, []*metav1.APIResourceList{list("v1")}, map[schema.GroupVersion]error{gv("v2"): no}}, []string{"v1"}, []schema.GroupVersion{gv("v2")}},
+		"a group that is gone":      {true, answers{real, nil, nil, nil}, nil, nil},
+		"a version that is no more": {true, answers{real, []*metav1.APIGroup{half}, []*metav1.APIResourceList{list("v1")}, nil}, []string{"v1"}, nil},
+	} {
+		var v versions
+		if c.known {
+			_, err := v.discover(t.Context(), whole, nil)
+			w.must(err)
+		}
+		found, err := v.discover(t.Context(), c.answer, nil)
+		w.must(err)
+		var got []string
+		if r := found.catalog.Resource(schema.GroupResource{Group: exampleGroup, Resource: "widgets"}); r != nil {
+			got = r.Versions
+		}
+		if !slices.Equal(got, c.versions) || !slices.Equal(found.never, c.never) {
+			t.Errorf("%s: versions %v, never seen %v", name, got, found.never)
+		}
+	}
+	if _, err := (&versions{}).discover(t.Context(), failing{real}, nil); err == nil {
+		t.Error("a server that says nothing serves nothing")
+	}
+}
+
+// failing is discovery that fails as a whole.
+type failing struct{ discovery.DiscoveryInterface }
+
+func (failing) ServerGroupsAndResources() ([]*metav1.APIGroup, []*metav1.APIResourceList, error) {
+	return nil, nil, errors.New("no")
 }

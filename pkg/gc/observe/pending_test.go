@@ -147,3 +147,32 @@ func TestResourceIsListedWhenTheGraphHasHeardOfIt(t *testing.T) {
 		t.Errorf("the resource is %s with %d objects", w.state(pods), n)
 	}
 }
+
+// What is taken at once can no longer be replaced by something newer; a map never shrinks.
+func TestPendingIsTakenInParts(t *testing.T) {
+	p := newPending()
+	for i := range 2 * keepMap {
+		p.add(shown, &graph.Record{UID: types.UID(fmt.Sprint(i))})
+	}
+	taken := 0
+	for batch := p.take(nil); len(batch) > 0; batch = p.take(nil) {
+		if len(batch) > takeAtMost {
+			t.Fatalf("%d are taken at once", len(batch))
+		}
+		taken += len(batch)
+	}
+	if taken != 2*keepMap || p.most != 0 {
+		t.Errorf("%d were taken; the map was made for %d", taken, p.most)
+	}
+	// Of two notifications about one object the older is taken, and the newer may still be replaced.
+	p.add(deleted, &graph.Record{UID: "a"})
+	for i := range takeAtMost - 1 {
+		p.add(shown, &graph.Record{UID: types.UID(fmt.Sprint(i))})
+	}
+	p.add(shown, &graph.Record{UID: "a", ResourceVersion: "1"})
+	p.take(nil)
+	p.add(shown, &graph.Record{UID: "a", ResourceVersion: "2"})
+	if left := p.take(nil); len(left) != 1 || left[0].record.ResourceVersion != "2" {
+		t.Errorf("left are %+v", left)
+	}
+}

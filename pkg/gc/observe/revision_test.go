@@ -17,3 +17,13 @@ func TestRevisionKnowsWhenTheStoreWentBack(t *testing.T) {
 		r.note(step.list)
 	}
 }
+
+func TestRevisionIsTheHighest(t *testing.T) {
+	var r revision
+	for _, version := range []string{"5", "7", "6", "x", ""} {
+		r.note(version)
+	}
+	if got := r.highest.Load(); got != 7 {
+		t.Errorf("it is %d", got)
+	}
+}

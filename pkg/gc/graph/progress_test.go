@@ -1,0 +1,146 @@
+package graph
+
+import (
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// A wait for dependents begins when it is seen, though the object was being orphaned before.
+func TestWaitAfterAnOrphaningIsAnother(t *testing.T) {
+	g := newGraph(t)
+	o := object("n", "o")
+	o.Deleting, o.Orphan, o.DeletedAt = true, true, epoch.Unix()
+	g.show(widgets, o)
+	g.now = epoch.Add(time.Hour)
+	g.show(widgets, waiting(object("n", "o")))
+	if v, _ := g.View(key(widgets, "o")); !v.Wait.Since.Equal(g.now) {
+		t.Errorf("it waits since %v", v.Wait.Since.Sub(epoch))
+	}
+}
+
+// deleting returns the record as deleted so many minutes after the epoch.
+func deleting(r *Record, minutes int) *Record {
+	d := *r
+	d.Deleting, d.DeletedAt = true, epoch.Add(time.Duration(minutes)*time.Minute).Unix()
+	return &d
+}
+
+// Only the end of what an owner waits for, or its beginning, is progress.
+func TestProgressIsOfWhatBlocks(t *testing.T) {
+	g := newGraph(t)
+	progress := func(what string, minutes int) {
+		t.Helper()
+		if v, _ := g.View(key(widgets, "o")); !v.Wait.Progress.Equal(epoch.Add(time.Duration(minutes) * time.Minute)) {
+			t.Errorf("%s: the last progress was after %v", what, v.Wait.Progress.Sub(epoch))
+		}
+	}
+	g.now = epoch.Add(time.Hour)
+	g.show(things, object("n", "blocks", blocking(to(widgets, "o"))))
+	g.show(things, deleting(object("n", "free", to(widgets, "o")), 20))
+	o := waiting(object("n", "o"))
+	o.DeletedAt = epoch.Add(10 * time.Minute).Unix()
+	g.show(widgets, o)
+	progress("one that does not block was deleted", 10)
+	g.show(things, deleting(object("n", "early", blocking(to(widgets, "o"))), 5))
+	progress("one was deleted before", 10)
+	g.show(things, deleting(object("n", "late", blocking(to(widgets, "o"))), 30))
+	progress("one was deleted since", 30)
+}
+
+// What objects lose is noted while somebody waits, and no longer.
+func TestLossesAreNotedWhileSomebodyWaits(t *testing.T) {
+	g := newGraph(t)
+	lose := func() int {
+		t.Helper()
+		g.show(widgets, object("n", "p"))
+		g.show(things, object("n", "d", to(widgets, "p")))
+		g.end(things, object("n", "d"))
+		return len(g.losses)
+	}
+	if n := lose(); n != 0 {
+		t.Errorf("%d losses are noted though nobody waits", n)
+	}
+	g.show(widgets, waiting(object("n", "o")))
+	if n := lose(); n != 1 {
+		t.Errorf("%d losses are noted", n)
+	}
+	g.end(widgets, object("n", "o"))
+	if n := len(g.losses); n != 0 {
+		t.Errorf("%d losses are kept though nobody waits any more", n)
+	}
+}
+
+func TestSurveyCountsWhatIsBelow(t *testing.T) {
+	g := newGraph(t)
+	g.show(widgets, waiting(object("n", "o")))
+	survey := func(descendants int) {
+		t.Helper()
+		if s, ok := g.Survey(key(widgets, "o")); !ok || s.Descendants != descendants || !s.Progress.IsZero() {
+			t.Errorf("%+v; want %d", s, descendants)
+		}
+	}
+	survey(0)
+	for _, d := range []*Record{
+		object("n", "a", to(widgets, "o")), object("n", "b", to(widgets, "o")),
+		object("n", "c", to(things, "a")), object("n", "d", to(things, "b"), to(things, "a")),
+		object("n", "e", to(things, "c")), object("n", "f", to(things, "d")),
+	} {
+		g.show(things, d)
+	}
+	survey(6)
+}
+
+// Whichever is found first, the last loss counts.
+func TestSurveyFindsTheLastLoss(t *testing.T) {
+	for _, order := range [][]types.UID{{"c", "d"}, {"d", "c"}} {
+		g := newGraph(t)
+		g.show(widgets, waiting(object("n", "o")))
+		for _, d := range []*Record{
+			object("n", "a", to(widgets, "o")), object("n", "b", to(widgets, "o")), object("n", "c", to(things, "a")), object("n", "d", to(things, "b")),
+		} {
+			g.show(things, d)
+		}
+		for _, uid := range order {
+			g.now = g.now.Add(time.Minute)
+			g.end(things, object("n", uid))
+		}
+		if s, _ := g.Survey(key(widgets, "o")); s.Descendants != 2 || !s.Progress.Equal(g.now) {
+			t.Errorf("%v: %d descendants, progress after %v", order, s.Descendants, s.Progress.Sub(epoch))
+		}
+	}
+}
+
+func TestRecordOfAnAnnotation(t *testing.T) {
+	deleted := &metav1.Time{Time: epoch}
+	for value, want := range map[string]time.Duration{"": 0, "soon": 0, "5m": 5 * time.Minute, "never": NoTimeout, "0": NoTimeout, "0s": NoTimeout, "-1s": NoTimeout} {
+		m := &metav1.ObjectMeta{Annotations: map[string]string{SyncTimeoutAnnotation: value}, Finalizers: []string{metav1.FinalizerDeleteDependents}}
+		if got := RecordOf(m).SyncTimeout; got != want {
+			t.Errorf("%q: %v, want %v", value, got, want)
+		}
+		m.Finalizers, m.DeletionTimestamp = nil, deleted
+		if got := RecordOf(m).SyncTimeout; got != 0 {
+			t.Errorf("%q of what does not wait: %v", value, got)
+		}
+	}
+	both := RecordOf(&metav1.ObjectMeta{Finalizers: []string{metav1.FinalizerDeleteDependents, metav1.FinalizerOrphanDependents}})
+	if !both.Foreground || !both.Orphan {
+		t.Errorf("of two finalizers: %+v", both)
+	}
+}
+
+// A flag that is not there is not written: others compare the whole reference.
+func TestReferenceIsWrittenAsItWas(t *testing.T) {
+	yes, no := true, false
+	for _, flag := range []*bool{nil, &yes, &no} {
+		r := metav1.OwnerReference{APIVersion: "v1", Kind: "Thing", Name: "o", UID: "o", Controller: flag, BlockOwnerDeletion: flag}
+		got := ReferenceOf(r).OwnerReference()
+		for _, f := range []*bool{got.Controller, got.BlockOwnerDeletion} {
+			if (f == nil) != (flag == nil) || f != nil && *f != *flag {
+				t.Errorf("%v becomes %v", flag, f)
+			}
+		}
+	}
+}
