@@ -84,7 +84,7 @@ func TestNoCallOutlivesItsTimeout(t *testing.T) {
 					case <-r.Context().Done():
 					case <-time.After(time.Hour): // only so that the test ends without a timeout
 					}
-					return nil, context.Cause(r.Context())
+					return nil, r.Context().Err()
 				}, func() error { return nil })
 				began := time.Now()
 				err := call(t.Context(), a)
