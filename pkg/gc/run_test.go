@@ -58,6 +58,18 @@ func TestStoreThatWentBackLeavesCallsNoTime(t *testing.T) {
 	}
 }
 
+// A collector that was asked to end has not failed; one that gave up says why.
+func TestCollectorEndsWithWhatEndedIt(t *testing.T) {
+	failure := fmt.Errorf("observing: %w", ErrStoreWentBack)
+	for cause, want := range map[error]error{nil: nil, context.Canceled: nil, failure: failure} {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		cancel(cause)
+		if got := runError(ctx); !errors.Is(got, want) {
+			t.Errorf("%v: it ended with %v", cause, got)
+		}
+	}
+}
+
 func TestWorkersAreAsManyAsAskedFor(t *testing.T) {
 	for _, want := range []int{1, 2, 50} {
 		if got := workers(want); got != want {
