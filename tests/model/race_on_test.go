@@ -8,4 +8,4 @@ const slowness = 5
 
 // sampleStates bounds the states of each small world that are explored: the search that
 // sees all of them runs without the race detector.
-const sampleStates = 500
+const sampleStates = 100
