@@ -110,7 +110,9 @@ func policyWorlds() (worlds []smallWorld) {
 		{"while the other owner goes", [][]action{{{op: opDelete, uid: "p"}}}},
 		{"while the dependent is deleted so that its own stay", [][]action{{{op: opDelete, uid: "d", policy: orphan}}}},
 		{"while a list is empty", [][]action{{{op: opRelist, kind: alphas, held: true}}}},
-		{"while the namespace ends", [][]action{{{op: opEnd, namespace: "n"}, {op: opEmpty, kind: alphas, namespace: "n"}, {op: opEmpty, kind: betas, namespace: "n"}}}},
+		{"while the namespace ends", [][]action{{
+			{op: opHold, uid: "o"}, {op: opEnd, namespace: "n"}, {op: opEmpty, kind: alphas, namespace: "n"}, {op: opEmpty, kind: betas, namespace: "n"}, {op: opRelease, uid: "o"},
+		}}},
 		{"while the dependent's kind hides", [][]action{{{op: opUnserve, kind: alphas}, {op: opServe, kind: alphas}}}},
 	}
 	for _, first := range []action{foregroundO, orphanO} {
