@@ -12,12 +12,37 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"golang.org/x/sync/errgroup"
+
+	"github.com/reap-dev/reap/tests/size"
 )
 
+// conflicts counts the deletes that the server has refused the collector because somebody changed the
+// object in time.
+func (s *server) conflicts(t *testing.T) float64 {
+	t.Helper()
+	return s.sum(t, "reap_gc_conflicts_total", `verb="delete"`)
+}
+
+// changeTries bounds how often a test repeats what is likely to meet what it is about.
+const changeTries = 20
+
 // TestUpdatesDoNotStarveCollection has objects that change all the time, each under the collector's
-// hands.
+// hands: at least one delete meets a change.
 func TestUpdatesDoNotStarveCollection(t *testing.T) {
 	s := shared(t)
+	before := s.conflicts(t)
+	for try := 1; s.conflicts(t) == before; try++ {
+		if try > changeTries {
+			t.Fatalf("no delete of %d has met a change", 4*changeTries)
+		}
+		s.collectUpdated(t)
+	}
+	size.Power(t, fmt.Sprintf("conflicts=%v", s.conflicts(t)-before))
+}
+
+// collectUpdated has four dependents collected that are updated until they are gone.
+func (s *server) collectUpdated(t *testing.T) {
+	t.Helper()
 	ns := s.namespace(t, "updated")
 	o := s.create(t, configMaps, ns, "owner")
 	var g errgroup.Group
@@ -47,10 +72,25 @@ func TestUpdatesDoNotStarveCollection(t *testing.T) {
 }
 
 // TestOwnerAddedInTimeSaves gives dependents another owner while they lose theirs. Whoever is told that
-// this worked must find the object there for good.
+// this worked must find the object there for good. Some come in time, some do not, and some come between
+// the decision to delete an object and the delete.
 func TestOwnerAddedInTimeSaves(t *testing.T) {
-	const n = 500
 	s := shared(t)
+	before, saved, lost := s.conflicts(t), 0, 0
+	for try := 1; saved == 0 || lost == 0 || s.conflicts(t) == before; try++ {
+		if try > changeTries {
+			t.Fatalf("%d were saved and %d were not, and %v deletes met the new owner", saved, lost, s.conflicts(t)-before)
+		}
+		count, of := s.saveSome(t)
+		saved, lost = saved+count, lost+of-count
+	}
+	size.Power(t, fmt.Sprintf("saved=%d lost=%d conflicts=%v", saved, lost, s.conflicts(t)-before))
+}
+
+// saveSome gives n dependents another owner while they are collected, and returns how many came in time.
+func (s *server) saveSome(t *testing.T) (count, of int) {
+	t.Helper()
+	const n = 500
 	ns := s.namespace(t, "saved")
 	o, saviour := s.create(t, configMaps, ns, "owner"), s.create(t, secrets, ns, "saviour")
 	s.createMany(t, n, configMaps, ns, "dependent", owner(o))
@@ -81,13 +121,11 @@ func TestOwnerAddedInTimeSaves(t *testing.T) {
 	if err := g.Wait(); err != nil {
 		t.Fatal(err)
 	}
-	count := 0
 	for _, ok := range saved {
 		if ok {
 			count++
 		}
 	}
-	t.Logf("%d of %d were saved", count, n)
 	s.awaitCount(t, count, configMaps, ns)
 	s.barrier(t, configMaps, ns)
 	now, err := s.uids(t.Context(), configMaps, ns)
@@ -102,4 +140,5 @@ func TestOwnerAddedInTimeSaves(t *testing.T) {
 	}
 	s.delete(t, secrets, saviour)
 	s.awaitCount(t, 0, configMaps, ns)
+	return count, n
 }
