@@ -5,7 +5,6 @@ import (
 	"os/signal"
 	"slices"
 	"strings"
-	"syscall"
 
 	"github.com/spf13/pflag"
 	"github.com/urfave/cli/v2"
@@ -86,7 +85,7 @@ func runKubectl(args []string) {
 	// cobra adds what is registered here to every command: flags of the API server's packages.
 	pflag.CommandLine = pflag.NewFlagSet(kubectlName, pflag.ExitOnError)
 	// Ctrl-C is kubectl's to handle, or ends it.
-	signal.Reset(syscall.SIGINT, syscall.SIGTERM)
+	signal.Reset(endSignals...)
 
 	// From here on as kubectl's own main has it: the first line is for what is logged before flags are parsed.
 	_, _ = logs.GlogSetter(cmd.GetLogVerbosity(os.Args)) // a wrong value is an error of the flag, soon

@@ -10,7 +10,7 @@ import (
 	"github.com/reap-dev/reap/pkg/config"
 )
 
-const serverDescription = `Starts the datastore, the API server and the garbage collector, in this order, and runs until SIGTERM or SIGINT, which stop them in reverse. A second signal kills at once.
+const serverDescription = `Starts the datastore, the API server and the garbage collector, in this order, and runs until SIGTERM, SIGINT or SIGHUP, which stop them in reverse. A second signal kills at once. Under nohup a terminal that closes stops nothing.
 
 Every flag can also be given in the environment, as REAP_ and its name in capitals (REAP_DATA_DIR), and in the YAML file that --config names, under its name (data-dir: /srv/reap). A flag wins over the environment, that over the file, and the file over the default.`
 

@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"io"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"syscall"
 	"testing"
@@ -30,9 +29,7 @@ const patience = 2 * time.Minute
 
 func TestMain(m *testing.M) {
 	if program.IsReap() {
-		ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
-		context.AfterFunc(ctx, stop)
-		os.Exit(cli.Run(ctx, os.Args, os.Stdout, os.Stderr))
+		os.Exit(cli.Run(cli.UntilSignal(), os.Args, os.Stdout, os.Stderr))
 	}
 	// Upstream's collector logs every failure.
 	klog.LogToStderr(false)

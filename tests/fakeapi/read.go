@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"slices"
 	"strconv"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -16,6 +17,9 @@ func (s *Server) list(w http.ResponseWriter, r *Resource, c *Call) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	items, revision := s.of(r, c.Namespace), s.revisionOf(r)
+	if s.stale > 0 && c.Query.Get("resourceVersion") == "0" {
+		items, revision = s.at(r, c.Namespace, s.stale), s.stale
+	}
 	if v, err := strconv.ParseInt(c.Query.Get("resourceVersion"), 10, 64); err == nil && v > revision {
 		tooLarge := apierrors.NewTimeoutError("Too large resource version", 1)
 		tooLarge.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: metav1.CauseTypeResourceVersionTooLarge}}
@@ -43,6 +47,28 @@ func (s *Server) list(w http.ResponseWriter, r *Resource, c *Call) {
 		}
 	}
 	answer(w, http.StatusOK, partialList(items, revision, next))
+}
+
+// SetStale makes the server one of several that lags behind: lists that any age will do for, and watches, show nothing
+// that is newer than a revision, until it is 0. What is read from a quorum is up to date.
+func (s *Server) SetStale(revision int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.stale = revision
+	s.happened()
+}
+
+// at returns a resource's objects as they were at a revision. s.mu is held.
+func (s *Server) at(r *Resource, namespace string, revision int64) []*metav1.ObjectMeta {
+	then := &Server{objects: map[objectKey]*metav1.ObjectMeta{}}
+	for _, e := range s.history {
+		if k := (objectKey{e.resource.GroupResource(), e.meta.Namespace, e.meta.Name}); e.revision > revision {
+			break
+		} else if then.objects[k] = e.meta; e.kind == deleted {
+			delete(then.objects, k)
+		}
+	}
+	return then.of(r, namespace)
 }
 
 // SetPageSize makes pages smaller than clients ask for.
@@ -126,7 +152,10 @@ func (s *Server) watch(w http.ResponseWriter, req *http.Request, r *Resource, c 
 		s.mu.Lock()
 		next = min(next, len(s.history)) // it may have been rolled back
 		news, changed, served := s.history[next:], s.changed, s.served(c) != nil
-		next = len(s.history)
+		if s.stale > 0 {
+			news = slices.DeleteFunc(slices.Clone(news), func(e event) bool { return e.revision > s.stale })
+		}
+		next += len(news)
 		s.mu.Unlock()
 		for _, e := range news {
 			if e.revision <= from || e.lost || e.resource.GroupResource() != r.GroupResource() || c.Namespace != "" && c.Namespace != e.meta.Namespace {

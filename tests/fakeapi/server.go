@@ -70,7 +70,9 @@ type Server struct {
 	revision  int64
 	own       map[schema.GroupResource]int64 // revisions of resources that have a store of their own
 	history   []event
+	serving   bool  // a call about a single object is being served
 	compacted int64 // watches from before this revision are refused
+	stale     int64 // not 0: the newest revision that lists of any age and watches show
 	lose      func(*Resource, *metav1.ObjectMeta) bool
 	watches   map[*watching]bool
 	pages     map[string][]*metav1.ObjectMeta // rests of lists, by continue token

@@ -30,6 +30,7 @@ type event struct {
 	resource *Resource
 	meta     *metav1.ObjectMeta
 	lost     bool // watches do not show it
+	called   bool // it came of a call, and not of what users do past HTTP
 }
 
 // put commits an object. s.mu is held.
@@ -49,7 +50,7 @@ func (s *Server) put(r *Resource, m *metav1.ObjectMeta, kind watch.EventType) {
 		s.objects[k] = m
 	}
 	lost := s.lose != nil && s.lose(r, m)
-	s.history = append(s.history, event{revision, kind, r, m, lost})
+	s.history = append(s.history, event{revision, kind, r, m, lost, s.serving})
 	s.happened()
 }
 
@@ -112,6 +113,25 @@ func (s *Server) Gone(since int64) []Object {
 		if e.kind == deleted && e.revision > since {
 			all = append(all, Object{e.resource, e.meta})
 		}
+	}
+	return all
+}
+
+// Change is one entry of the history: what an object became, or that it ended.
+type Change struct {
+	Object
+	Ended bool
+	// ByCollector is true if a call made it.
+	ByCollector bool
+}
+
+// Changes returns the history since the n-th entry, in order. The objects must not be changed.
+func (s *Server) Changes(n int) []Change {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var all []Change
+	for _, e := range s.history[n:] {
+		all = append(all, Change{Object{e.resource, e.meta}, e.kind == deleted, e.called})
 	}
 	return all
 }

@@ -16,6 +16,8 @@ import (
 func (s *Server) single(w http.ResponseWriter, r *Resource, c *Call) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.serving = true
+	defer func() { s.serving = false }()
 	m := s.objects[objectKey{r.GroupResource(), c.Namespace, c.Name}]
 	if m == nil {
 		fail(w, apierrors.NewNotFound(r.GroupResource(), c.Name))

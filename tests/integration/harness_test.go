@@ -43,6 +43,7 @@ type server struct {
 	env  []string
 	user *syscall.Credential // who it runs as; nil for whoever tests
 	log  string              // the file with what the processes write
+	wrap func(*exec.Cmd)     // changes how a process is started; may be nil
 
 	cmd  *exec.Cmd
 	done chan struct{} // closed when the process has ended
@@ -152,6 +153,9 @@ func (s *server) begin() error {
 	defer started()
 	s.cmd.Stdout, s.cmd.Stderr = log, log
 	s.cmd.Dir = s.top
+	if s.wrap != nil {
+		s.wrap(s.cmd)
+	}
 	if err := s.cmd.Start(); err != nil {
 		return err
 	}
@@ -202,19 +206,22 @@ func (s *server) running() bool {
 	}
 }
 
-// terminate sends SIGTERM and reports everything that is not as it should be about the end.
-func (s *server) terminate() error {
+// terminate ends the process as systemd would.
+func (s *server) terminate() error { return s.end(syscall.SIGTERM) }
+
+// end sends a signal and reports everything that is not as it should be about the end.
+func (s *server) end(signal syscall.Signal) error {
 	began := time.Now()
-	if err := s.cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		return fmt.Errorf("sending SIGTERM: %w (%v)", err, s.cmd.ProcessState)
+	if err := s.cmd.Process.Signal(signal); err != nil {
+		return fmt.Errorf("sending %s: %w (%v)", signal, err, s.cmd.ProcessState)
 	}
 	select {
 	case <-s.done:
 	case <-time.After(stopWithin):
-		return fmt.Errorf("still running %s after SIGTERM", stopWithin)
+		return fmt.Errorf("still running %s after: %s", stopWithin, signal)
 	}
 	if code := s.cmd.ProcessState.ExitCode(); code != 0 {
-		return fmt.Errorf("after SIGTERM: %s, %s later", s.cmd.ProcessState, time.Since(began))
+		return fmt.Errorf("after: %s: %s, %s later", signal, s.cmd.ProcessState, time.Since(began))
 	}
 	if _, err := os.Stat(s.readyFile()); !errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("the ready file outlives the server (%v)", err)

@@ -11,19 +11,19 @@ import (
 
 func TestCascadeSurvivesSIGTERM(t *testing.T) {
 	t.Parallel()
-	interruptedCascade(t, (*server).stop)
+	interruptedCascade(t, 2000, (*server).stop)
 }
 
 func TestCascadeSurvivesKill(t *testing.T) {
 	t.Parallel()
-	interruptedCascade(t, func(s *server, _ *testing.T) { s.kill() })
+	interruptedCascade(t, 2000, func(s *server, _ *testing.T) { s.kill() })
 }
 
-// interruptedCascade ends a server in the middle of a cascade and lets another finish it.
-func interruptedCascade(t *testing.T, end func(*server, *testing.T)) {
-	const n = 2000
+// interruptedCascade ends a server in the middle of a cascade of n and lets another finish it, which it returns.
+func interruptedCascade(t *testing.T, n int, end func(*server, *testing.T), flags ...string) *server {
+	t.Helper()
 	// One worker, so that there is a middle to hit.
-	s := start(t, "--gc-workers=1")
+	s := start(t, append(flags, "--gc-workers=1")...)
 	args := slices.Clone(s.args)
 	ns, bystanders := s.namespace(t, "interrupted"), s.namespace(t, "interrupted-bystanders")
 	o, other := s.create(t, configMaps, ns, "owner"), s.create(t, configMaps, ns, "other")
@@ -54,6 +54,7 @@ func interruptedCascade(t *testing.T, end func(*server, *testing.T)) {
 	s.barrier(t, configMaps, ns)
 	gone := append(many(n, configMaps, ns, "dependent"), line(configMaps.gvr.GroupResource(), ns, "owner"))
 	before.mustBe(t, s.inventory(t), gone)
+	return s
 }
 
 // watchDeletions returns a function that waits for one object to be deleted.

@@ -7,16 +7,13 @@
 package integration
 
 import (
-	"context"
 	"flag"
 	"fmt"
 	"os"
-	"os/signal"
 	"runtime"
 	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 
 	"github.com/reap-dev/reap/pkg/cli"
@@ -26,10 +23,7 @@ import (
 
 func TestMain(m *testing.M) {
 	if program.IsReap() {
-		// As main.go has it.
-		ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
-		context.AfterFunc(ctx, stop)
-		os.Exit(cli.Run(ctx, os.Args, os.Stdout, os.Stderr))
+		os.Exit(cli.Run(cli.UntilSignal(), os.Args, os.Stdout, os.Stderr)) // as main.go has it
 	}
 	flag.Parse()
 	configure()

@@ -2,13 +2,7 @@ package integration
 
 import (
 	"context"
-	"fmt"
-	"net"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"slices"
-	"syscall"
 	"testing"
 	"time"
 
@@ -23,7 +17,7 @@ func TestSharedDatastore(t *testing.T) {
 		t.Skip("needs PostgreSQL and waits for a lease to run out")
 	}
 	const n = 2000
-	endpoint := postgres(t)
+	_, endpoint := postgres(t)
 	var both []*server
 	for range 2 {
 		both = append(both, start(t, "--datastore-endpoint", endpoint, "--gc-workers=1"))
@@ -107,95 +101,4 @@ func (s *server) leaseHolder(t *testing.T) string {
 		return ""
 	}
 	return *l.Spec.HolderIdentity
-}
-
-// postgres starts a PostgreSQL of the test's own and returns where it is.
-func postgres(t *testing.T) string {
-	t.Helper()
-	initdb, server := postgresProgram(t, "initdb"), postgresProgram(t, "postgres")
-	// Its path to a socket has to be short, and it refuses to run as root.
-	top, err := os.MkdirTemp("", "reap-pg-")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := os.RemoveAll(top); err != nil {
-			t.Error(err)
-		}
-	})
-	attributes := syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
-	if os.Geteuid() == 0 {
-		const nobody = 65534
-		if err := os.Chown(top, nobody, nobody); err != nil {
-			t.Fatal(err)
-		}
-		attributes.Credential = &syscall.Credential{Uid: nobody, Gid: nobody}
-	}
-	command := func(name string, args ...string) *exec.Cmd {
-		cmd := exec.Command(name, args...)
-		cmd.Dir = top
-		cmd.Env = []string{"HOME=" + top, "PATH=" + os.Getenv("PATH"), "LC_ALL=C"}
-		own := attributes
-		cmd.SysProcAttr = &own
-		return cmd
-	}
-	data := filepath.Join(top, "data")
-	if out, err := command(initdb, "--pgdata", data, "--username=reap", "--auth=trust", "--no-sync").CombinedOutput(); err != nil {
-		t.Fatalf("initdb: %v\n%s", err, out)
-	}
-	address := freeAddress(t)
-	_, port, err := net.SplitHostPort(address)
-	if err != nil {
-		t.Fatal(err)
-	}
-	log, err := os.Create(filepath.Join(top, "log"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	cmd := command(server, "-D", data, "-p", port, "-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories="+top,
-		"-c", "fsync=off", "-c", "max_connections=200")
-	cmd.Stdout, cmd.Stderr = log, log
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = cmd.Process.Signal(syscall.SIGINT) // a fast shutdown; it may have ended
-		_ = cmd.Wait()
-		if t.Failed() {
-			raw, _ := os.ReadFile(log.Name()) // what there is helps
-			t.Logf("log of PostgreSQL:\n%s", raw)
-		}
-		_ = log.Close()
-	})
-	await(t, "PostgreSQL", func(ctx context.Context) (bool, any) {
-		c, err := (&net.Dialer{}).DialContext(ctx, "tcp", address)
-		if err != nil {
-			return false, err
-		}
-		return c.Close() == nil, nil
-	})
-	return fmt.Sprintf("postgres://reap@%s/reap?sslmode=disable", address)
-}
-
-func postgresProgram(t *testing.T, name string) string {
-	t.Helper()
-	if path, err := exec.LookPath(name); err == nil {
-		return path
-	}
-	found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/" + name) // fails for malformed patterns only
-	if len(found) == 0 {
-		t.Fatalf("no %s in PATH or /usr/lib/postgresql: install Debian's package postgresql, or test with -short", name)
-	}
-	return found[len(found)-1]
-}
-
-// freeAddress returns an address that nobody listened on a moment ago.
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = l.Close() }() // its address is all that was wanted
-	return l.Addr().String()
 }

@@ -51,7 +51,7 @@ func (r *Rig) busy() string {
 		return r.behind()
 	}
 	calls := len(r.Calls(0))
-	if n := unfinished() - r.idle; n != 0 {
+	if n := r.unfinished(); n != 0 {
 		return fmt.Sprintf("%v items are queued or worked on", n)
 	}
 	if n := r.InFlight(); n > 0 {
@@ -69,7 +69,7 @@ func (r *Rig) busy() string {
 			return fmt.Sprintf("%s %s: %s, since %s", o.Resource.Name, o.Name, d.Action, d.Reason)
 		}
 	}
-	if n := unfinished() - r.idle; n != 0 || calls != len(r.Calls(0)) {
+	if n := r.unfinished(); n != 0 || calls != len(r.Calls(0)) {
 		return "it has just begun something"
 	}
 	return ""
@@ -131,6 +131,15 @@ func next(g *graph.Graph, k graph.Key) decide.Decision {
 		}
 	}
 	return decide.Decide(&v, decide.Options{}, now)
+}
+
+// unfinished counts the items that the collector's queues hold or its workers work on. In a bubble there are none when
+// no goroutine has anything to do.
+func (r *Rig) unfinished() float64 {
+	if r.bubble {
+		return 0
+	}
+	return unfinished() - r.idle
 }
 
 // unfinished counts the items that the collector's queues hold or its workers work

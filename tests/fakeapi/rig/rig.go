@@ -38,6 +38,8 @@ type Rig struct {
 	undefined bool
 	paused    bool
 	keepRings bool // the collector does not look for them
+	bubble    bool
+	wire      *wire // in a bubble, of the collector that runs or ran last
 }
 
 // New returns a rig without a collector.
@@ -62,10 +64,9 @@ func (r *Rig) Start(change func(*gc.Options)) {
 		log.SetOutput(r.t.Output())
 		log.SetLevel(logrus.DebugLevel)
 	}
-	// A transport of its own, so that its goroutines can be told from others'.
-	r.transport = &http.Transport{}
+	host, via := r.transportOf()
 	o := gc.Options{
-		Config:  &rest.Config{Host: r.http.URL, Transport: r.transport, QPS: -1},
+		Config:  &rest.Config{Host: host, Transport: via, QPS: -1},
 		Workers: 4, Log: logrus.NewEntry(log),
 	}
 	if change != nil {
@@ -88,7 +89,7 @@ func (r *Rig) Start(change func(*gc.Options)) {
 	case r.collector = <-started:
 	case err := <-r.ended:
 		r.t.Fatalf("the collector ended at once: %v", err)
-	case <-time.After(Patience):
+	case <-time.After(r.patience()):
 		r.t.Fatal("the collector does not start")
 	}
 }
@@ -106,13 +107,16 @@ func (r *Rig) Stop() {
 		if err != nil {
 			r.t.Errorf("the collector ended: %v", err)
 		}
-	case <-time.After(Patience):
+	case <-time.After(r.patience()):
 		r.t.Fatal("the collector does not end")
 	}
 	if c, _ := gc.Running.Collector(); c == r.collector {
 		r.t.Error("a collector that has ended is said to run")
 	}
 	r.collector = nil
+	if r.bubble {
+		return // the bubble's end waits for every goroutine
+	}
 	r.transport.CloseIdleConnections()
 	var left string
 	if !r.until(func() bool { left = leftovers(); return left == "" }) {
@@ -158,9 +162,19 @@ func (r *Rig) Pause(paused bool) {
 	}
 }
 
+func (r *Rig) patience() time.Duration {
+	if r.bubble {
+		return bubblePatience
+	}
+	return Patience
+}
+
 // until waits for a condition: it is tried when the server has done something,
 // and every few milliseconds, since the collector's own progress tells nobody.
 func (r *Rig) until(holds func() bool) bool {
+	if r.bubble {
+		return r.untilInBubble(holds)
+	}
 	deadline := time.NewTimer(Patience)
 	defer deadline.Stop()
 	tick := time.NewTicker(5 * time.Millisecond)

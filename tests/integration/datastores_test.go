@@ -1,0 +1,166 @@
+package integration
+
+import (
+	"context"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// TestDatastores has each database that reap says it can use, but SQLite, keep its objects: cascades of every policy end,
+// one that a kill interrupts goes on, objects are as large as they may be, and the server goes on when the database
+// has been restarted.
+func TestDatastores(t *testing.T) {
+	if testing.Short() {
+		t.Skip("needs the databases and waits for a lease to run out")
+	}
+	for name, open := range map[string]func(*testing.T) (*daemon, string){
+		"mysql": mariadb, "etcd": etcd, "nats": nats,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel() // it mostly waits
+			database, endpoint := open(t)
+			s := interruptedCascade(t, 500, func(s *server, _ *testing.T) { s.kill() }, "--datastore-endpoint", endpoint)
+			s.mustDeleteByEveryPolicy(t)
+			if name != "nats" { // it takes no message of more than 1 MB unless it is told to
+				s.mustKeepLargeObjects(t)
+			}
+			database.stop()
+			database.start(t)
+			s.mustRecover(t)
+		})
+	}
+}
+
+// mustDeleteByEveryPolicy checks on a few objects that each policy does what it says.
+func (s *server) mustDeleteByEveryPolicy(t *testing.T) {
+	t.Helper()
+	ns := s.namespace(t, "policies")
+	front, back, freeing := s.create(t, configMaps, ns, "front"), s.create(t, configMaps, ns, "back"), s.create(t, configMaps, ns, "freeing")
+	middle := s.create(t, secrets, ns, "middle", blocking(front))
+	s.create(t, configMaps, ns, "leaf", blocking(middle))
+	s.create(t, secrets, ns, "behind", owner(back))
+	kept := s.create(t, secrets, ns, "kept", owner(freeing))
+	s.deleteAs(t, configMaps, front, foreground)
+	s.deleteAs(t, configMaps, back, background)
+	s.deleteAs(t, configMaps, freeing, orphan)
+	s.awaitCount(t, 0, configMaps, ns)
+	s.awaitCount(t, 1, secrets, ns)
+	s.mustHaveOwners(t, secrets, kept)
+}
+
+// mustRecover waits until a server serves and collects again.
+func (s *server) mustRecover(t *testing.T) {
+	t.Helper()
+	await(t, "the server to be ready and to collect", func(ctx context.Context) (bool, any) {
+		if !s.running() {
+			t.Fatalf("the server has ended: %s", s.cmd.ProcessState)
+		}
+		if _, err := s.get(ctx, "/readyz"); err != nil {
+			return false, err
+		}
+		collects, err := s.collects(ctx)
+		return collects, err
+	})
+	s.mustWork(t)
+}
+
+// TestStoreGoesBackUnderAServer restores an etcd to an earlier copy while reap runs on it. The collector had proof that
+// an owner is gone, which is there again: it begins again and deletes nothing on that proof.
+func TestStoreGoesBackUnderAServer(t *testing.T) {
+	t.Parallel() // it mostly waits
+	if testing.Short() {
+		t.Skip("needs etcd")
+	}
+	database, endpoint := etcd(t)
+	s := start(t, "--datastore-endpoint", endpoint, "--gc-resync=1s")
+	await(t, "the server to collect", func(ctx context.Context) (bool, any) {
+		collects, err := s.collects(ctx)
+		return collects, err
+	})
+	ns := s.namespace(t, "back")
+	o := s.create(t, configMaps, ns, "owner")
+	s.createMany(t, 20, secrets, ns, "dependent", owner(o))
+	held := s.createHeld(t, secrets, ns, "held", owner(o))
+
+	database.stop()
+	database.prepare(t, "cp", "-r", "data", "copy")
+	database.start(t)
+	s.mustRecover(t)
+	s.deleteAs(t, configMaps, o, background)
+	// One dependent stays behind: the collector goes on knowing that its owner is gone.
+	s.awaitCount(t, 1, secrets, ns)
+
+	database.stop()
+	database.prepare(t, "rm", "-r", "data")
+	database.prepare(t, "mv", "copy", "data")
+	database.start(t)
+	const again = "the collector begins again with what is there then"
+	await(t, "the collector to begin again", func(context.Context) (bool, any) {
+		return strings.Contains(string(s.logFrom(0)), again), "nothing in the log"
+	})
+	await(t, "the server to collect again", func(ctx context.Context) (bool, any) {
+		collects, err := s.collects(ctx)
+		return collects, err
+	})
+	s.barrier(t, secrets, ns)
+	s.mustExist(t, configMaps, o)
+	if n := s.count(t, secrets, ns); n != 21 {
+		t.Errorf("%d of 21 dependents are left", n)
+	}
+	s.deleteAs(t, configMaps, o, background)
+	s.awaitCount(t, 1, secrets, ns)
+	s.release(t, secrets, held)
+	s.awaitCount(t, 0, secrets, ns)
+}
+
+// TestFrozenLeader suspends the leader in the middle of a cascade for longer than its lease, and wakes it. By then the
+// other server leads, and its users have paused the collector, which the woken one does not know: it has work in
+// its queue, proof for it, and no lease any more. It must not write.
+func TestFrozenLeader(t *testing.T) {
+	t.Parallel() // it mostly waits
+	if testing.Short() {
+		t.Skip("needs etcd and waits for a lease to run out")
+	}
+	const n = 2000
+	_, endpoint := etcd(t)
+	leader := start(t, "--datastore-endpoint", endpoint, "--gc-workers=1")
+	await(t, "the first server to lead", func(ctx context.Context) (bool, any) {
+		l, err := leader.collects(ctx)
+		return l, err
+	})
+	other := start(t, "--datastore-endpoint", endpoint, "--gc-workers=1")
+	ns := other.namespace(t, "frozen")
+	o := other.create(t, configMaps, ns, "owner")
+	other.createMany(t, n, configMaps, ns, "dependent", owner(o))
+	deleted := other.watchDeletions(t, configMaps, ns)
+	other.delete(t, configMaps, o)
+	for range n / 10 {
+		deleted()
+	}
+	leader.signal(t, syscall.SIGSTOP)
+	other.must(t, "pause", "--reason", "the leader is frozen")
+	await(t, "the other server to lead", func(ctx context.Context) (bool, any) {
+		l, err := other.collects(ctx)
+		return l, err
+	})
+	left := other.count(t, configMaps, ns)
+	if left < n/2 {
+		t.Fatalf("%d of %d dependents were left: the cascade was not interrupted", left, n)
+	}
+	leader.signal(t, syscall.SIGCONT)
+	await(t, "the woken server to know that it does not lead", func(ctx context.Context) (bool, any) {
+		l, err := leader.collects(ctx)
+		return err == nil && !l, err
+	})
+	// What had been received by the API server when the process was suspended may take effect: one request, of one worker.
+	if now := other.count(t, configMaps, ns); now < left-1 {
+		t.Errorf("the woken server deleted %d objects without a lease, in a pause", left-now)
+	}
+	if l, err := other.collects(t.Context()); !l || err != nil {
+		t.Errorf("the other server does not lead any more (%v)", err)
+	}
+	other.must(t, "resume")
+	other.awaitCount(t, 0, configMaps, ns)
+	leader.mustWork(t)
+}
