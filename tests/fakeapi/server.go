@@ -146,10 +146,11 @@ func (s *Server) byName(name string) *Resource {
 	return nil
 }
 
-// served returns the resource of a path, or nil. s.mu is held.
+// served returns the resource of a path, or nil: also where the path has a namespace and the resource has none, or the
+// other way round, unless it lists all namespaces. s.mu is held.
 func (s *Server) served(c *Call) *Resource {
 	for _, r := range s.servedNow() {
-		if r.Group == c.Group && r.Name == c.Resource {
+		if r.Group == c.Group && r.Name == c.Resource && ((c.Namespace != "") == r.Namespaced || r.Namespaced && c.Name == "") {
 			for _, v := range r.Versions {
 				if v == c.Version {
 					return r

@@ -20,7 +20,7 @@ func TestDatastores(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel() // it mostly waits
 			database, endpoint := open(t)
-			s := interruptedCascade(t, 500, func(s *server, _ *testing.T) { s.kill() }, "--datastore-endpoint", endpoint)
+			s := interruptedCascade(t, 200, func(s *server, _ *testing.T) { s.kill() }, "--datastore-endpoint", endpoint)
 			s.mustDeleteByEveryPolicy(t)
 			if name != "nats" { // it takes no message of more than 1 MB unless it is told to
 				s.mustKeepLargeObjects(t)
@@ -73,7 +73,7 @@ func TestStoreGoesBackUnderAServer(t *testing.T) {
 		t.Skip("needs etcd")
 	}
 	database, endpoint := etcd(t)
-	s := start(t, "--datastore-endpoint", endpoint, "--gc-resync=1s")
+	s := start(t, "--datastore-endpoint", endpoint, "--gc-resync=1m")
 	await(t, "the server to collect", func(ctx context.Context) (bool, any) {
 		collects, err := s.collects(ctx)
 		return collects, err

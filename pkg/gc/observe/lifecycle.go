@@ -19,8 +19,8 @@ func (o *Observer) ensureMonitor(ctx context.Context, r *graph.Resource) {
 	old := o.monitors[gr]
 	switch {
 	case old == nil:
-	case old.kind != r.GroupKind():
-		// A CRD was made again with another kind: its objects are others.
+	case old.kind != r.GroupKind() || old.scoped != r.Namespaced:
+		// A CRD was made again with another kind or scope: its objects are others.
 		old.succeeded = true
 		o.retire(ctx, gr, old)
 		return
@@ -40,7 +40,7 @@ func (o *Observer) replace(ctx context.Context, r *graph.Resource) {
 		o.began(gr)
 	}
 	if s, was := o.suspended[gr]; was {
-		if s.kind != r.GroupKind() {
+		if s.kind != r.GroupKind() || s.scoped != r.Namespaced {
 			o.enqueue(o.graph.RemoveResource(gr, time.Now()))
 		}
 		delete(o.suspended, gr)

@@ -26,6 +26,7 @@ type monitor struct {
 	o        *Observer
 	gvr      schema.GroupVersionResource
 	kind     schema.GroupKind
+	scoped   bool // to namespaces
 	informer cache.SharedIndexInformer
 	handled  cache.ResourceEventHandlerRegistration
 	pending  *pending
@@ -41,8 +42,8 @@ type monitor struct {
 	server atomic.Int32
 	// anew is true once that server's resourceVersion has started over.
 	anew atomic.Bool
-	// versions is what discovery last said; succeeded is true if another kind has the
-	// resource's name. Observer.mu protects them.
+	// versions is what discovery last said; succeeded is true if another kind, or
+	// one of the other scope, has the resource's name. Observer.mu protects them.
 	versions  []string
 	succeeded bool
 
@@ -58,7 +59,7 @@ type monitor struct {
 // list is in the graph had gone when the list was read.
 func (o *Observer) startMonitor(ctx context.Context, r *graph.Resource, old *monitor) (*monitor, error) {
 	gr := r.GroupResource()
-	m := &monitor{o: o, gvr: r.Preferred(), kind: r.GroupKind(), pending: newPending(), done: make(chan struct{}), versions: r.Versions}
+	m := &monitor{o: o, gvr: r.Preferred(), kind: r.GroupKind(), scoped: r.Namespaced, pending: newPending(), done: make(chan struct{}), versions: r.Versions}
 	if old != nil {
 		m.health = old.health
 		m.server.Store(old.server.Load())

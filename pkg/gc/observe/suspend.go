@@ -12,6 +12,7 @@ import (
 // may exist.
 type suspension struct {
 	kind     schema.GroupKind
+	scoped   bool // to namespaces
 	versions []string
 	server   server
 }
@@ -26,7 +27,7 @@ func (o *Observer) leave(gr schema.GroupResource, m *monitor) {
 		return
 	}
 	o.graph.Suspend(gr, time.Now())
-	o.suspended[gr] = suspension{kind: m.kind, versions: m.versions, server: server(m.server.Load())}
+	o.suspended[gr] = suspension{kind: m.kind, scoped: m.scoped, versions: m.versions, server: server(m.server.Load())}
 	o.log.WithFields(logrus.Fields{"resource": gr.String(), "objects": left}).
 		Warn("a resource is no longer served though objects of it may exist; they block their owners and hold orphaning")
 }

@@ -32,6 +32,9 @@ func (r *Rig) Rest() {
 	r.Check()
 }
 
+// Resting is true if the collector has nothing left to do.
+func (r *Rig) Resting() bool { return r.busy() == "" }
+
 // Check fails the test if the graph's invariants do not hold.
 func (r *Rig) Check() {
 	r.t.Helper()
