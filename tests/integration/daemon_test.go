@@ -10,14 +10,14 @@ import (
 	"testing"
 )
 
-// daemon is a server of somebody else's that a test runs for itself. It runs as an ordinary user, since databases
-// refuse to run as root, and keeps all that it has below top. Its methods belong to one goroutine.
+// daemon is a server of somebody else's that a test runs for itself. It keeps all that it has below top. Its methods
+// belong to one goroutine.
 type daemon struct {
 	name    string // for people
 	top     string
-	address string         // where it is to listen
-	quit    syscall.Signal // asks it to end, without waiting for its clients
-	user    *syscall.Credential
+	address string              // where it is to listen
+	quit    syscall.Signal      // asks it to end, without waiting for its clients
+	user    *syscall.Credential // who it runs as; nil for whoever tests
 
 	program string
 	args    []string
@@ -43,14 +43,20 @@ func newDaemon(t *testing.T, name string, quit syscall.Signal) *daemon {
 			t.Error(err)
 		}
 	})
-	if os.Geteuid() == 0 {
-		const nobody = 65534
-		if err := os.Chown(top, nobody, nobody); err != nil {
-			t.Fatal(err)
-		}
-		d.user = &syscall.Credential{Uid: nobody, Gid: nobody}
-	}
 	return d
+}
+
+// asOrdinaryUser has a daemon that refuses to run as root run as nobody.
+func (d *daemon) asOrdinaryUser(t *testing.T) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		return
+	}
+	const nobody = 65534
+	if err := os.Chown(d.top, nobody, nobody); err != nil {
+		t.Fatal(err)
+	}
+	d.user = &syscall.Credential{Uid: nobody, Gid: nobody}
 }
 
 func (d *daemon) path(name string) string { return filepath.Join(d.top, name) }
@@ -116,9 +122,14 @@ func (d *daemon) stop() {
 	d.cmd = nil
 }
 
-// programOf returns where a program is: on PATH, or where one of the patterns finds it.
+// programOf returns where a program is: where scripts/test has built it, on PATH, or where one of the patterns finds it.
 func programOf(t *testing.T, name, install string, patterns ...string) string {
 	t.Helper()
+	if built := os.Getenv("REAP_TEST_DATASTORES"); built != "" {
+		if path, err := exec.LookPath(filepath.Join(built, name)); err == nil {
+			return path
+		}
+	}
 	if path, err := exec.LookPath(name); err == nil {
 		return path
 	}
@@ -127,7 +138,7 @@ func programOf(t *testing.T, name, install string, patterns ...string) string {
 			return found[len(found)-1]
 		}
 	}
-	t.Fatalf("%s is not found: install %s, or test with -short", name, install)
+	t.Fatalf("%s is not found: install %s, or run scripts/test, which does, or test with -short", name, install)
 	return ""
 }
 

@@ -13,6 +13,7 @@ func postgres(t *testing.T) (*daemon, string) {
 		return programOf(t, name, "Debian's package postgresql", "/usr/lib/postgresql/*/bin/"+name)
 	}
 	d := newDaemon(t, "postgresql", syscall.SIGINT) // its fast shutdown
+	d.asOrdinaryUser(t)
 	d.prepare(t, program("initdb"), "--pgdata", d.path("data"), "--username=reap", "--auth=trust", "--no-sync")
 	d.start(t, program("postgres"), "-D", d.path("data"), "-p", d.port(t), "-c", "listen_addresses=127.0.0.1",
 		"-c", "unix_socket_directories="+d.top, "-c", "fsync=off", "-c", "max_connections=200")
@@ -26,6 +27,7 @@ func mariadb(t *testing.T) (*daemon, string) {
 		return programOf(t, name, "Debian's package mariadb-server", "/usr/sbin/"+name)
 	}
 	d := newDaemon(t, "mariadb", syscall.SIGTERM)
+	d.asOrdinaryUser(t)
 	d.prepare(t, program("mariadb-install-db"), "--no-defaults", "--datadir="+d.path("data"),
 		"--auth-root-authentication-method=normal", "--skip-test-db", "--skip-name-resolve")
 	d.start(t, program("mariadbd"), "--no-defaults", "--datadir="+d.path("data"), "--port="+d.port(t), "--bind-address=127.0.0.1",

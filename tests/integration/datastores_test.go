@@ -20,7 +20,7 @@ func TestDatastores(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel() // it mostly waits
 			database, endpoint := open(t)
-			s := interruptedCascade(t, 200, func(s *server, _ *testing.T) { s.kill() }, "--datastore-endpoint", endpoint)
+			s := interruptedCascade(t, 200, func(s *server, _ *testing.T) { s.kill() }, "--datastore-endpoint", endpoint, "--gc-workers=4")
 			s.mustDeleteByEveryPolicy(t)
 			if name != "nats" { // it takes no message of more than 1 MB unless it is told to
 				s.mustKeepLargeObjects(t)
@@ -122,9 +122,9 @@ func TestFrozenLeader(t *testing.T) {
 	if testing.Short() {
 		t.Skip("needs etcd and waits for a lease to run out")
 	}
-	const n = 2000
+	const n = 500
 	_, endpoint := etcd(t)
-	leader := start(t, "--datastore-endpoint", endpoint, "--gc-workers=1")
+	leader := start(t, "--datastore-endpoint", endpoint, "--gc-workers=1") // one, so that one request may be under way
 	await(t, "the first server to lead", func(ctx context.Context) (bool, any) {
 		l, err := leader.collects(ctx)
 		return l, err

@@ -23,7 +23,7 @@ func TestCascadeSurvivesKill(t *testing.T) {
 func interruptedCascade(t *testing.T, n int, end func(*server, *testing.T), flags ...string) *server {
 	t.Helper()
 	// One worker, so that there is a middle to hit.
-	s := start(t, append(flags, "--gc-workers=1")...)
+	s := start(t, append([]string{"--gc-workers=1"}, flags...)...)
 	args := slices.Clone(s.args)
 	ns, bystanders := s.namespace(t, "interrupted"), s.namespace(t, "interrupted-bystanders")
 	o, other := s.create(t, configMaps, ns, "owner"), s.create(t, configMaps, ns, "other")
@@ -50,6 +50,10 @@ func interruptedCascade(t *testing.T, n int, end func(*server, *testing.T), flag
 	s.stop(t)
 
 	s.restart(t, args...)
+	await(t, "the server to collect", func(ctx context.Context) (bool, any) { // of several it has to lead first
+		collects, err := s.collects(ctx)
+		return collects, err
+	})
 	s.awaitCount(t, 100+1, configMaps, ns)
 	s.barrier(t, configMaps, ns)
 	gone := append(many(n, configMaps, ns, "dependent"), line(configMaps.gvr.GroupResource(), ns, "owner"))
