@@ -17,10 +17,11 @@ import (
 	"github.com/reap-dev/reap/pkg/gc"
 	"github.com/reap-dev/reap/tests/fakeapi"
 	"github.com/reap-dev/reap/tests/fakeapi/rig"
+	"github.com/reap-dev/reap/tests/size"
 )
 
 var (
-	stormTime = flag.Duration("storm.time", 10*time.Second, "how long to search random storms; -short takes a tenth")
+	stormTime = flag.Duration("storm.time", 10*time.Second, "how long to search random storms; -short takes a tenth, the long size ten times as long")
 	stormSeed = flag.Uint64("storm.seed", 0, "try only the storm of this seed")
 )
 
@@ -35,10 +36,7 @@ func TestStorms(t *testing.T) {
 		storm(t, *stormSeed)
 		return
 	}
-	limit := *stormTime
-	if testing.Short() {
-		limit /= 10
-	}
+	limit := size.Of(*stormTime/10, *stormTime, *stormTime*10)
 	seed, worlds, total := uint64(time.Now().UnixNano()), 0, map[string]int{}
 	for stop := time.Now().Add(limit); time.Now().Before(stop); worlds++ {
 		for what, n := range storm(t, seed+uint64(worlds)) {
@@ -48,7 +46,8 @@ func TestStorms(t *testing.T) {
 			t.Fatalf("seed %d: go test ./tests/fault -run TestStorms -storm.seed=%d", seed+uint64(worlds), seed+uint64(worlds))
 		}
 	}
-	t.Logf("%d storms from seed %d on: %v", worlds, seed, total)
+	size.Power(t, fmt.Sprintf("seed=%d worlds=%d rounds=%d deleted=%d freed=%d released=%d orphanings=%d",
+		seed, worlds, total["rounds"], total["deleted"], total["freed"], total["released"], total["let go"]))
 	for _, what := range []string{"deleted", "freed", "released", "let go", "rounds"} {
 		if total[what] == 0 {
 			t.Errorf("of %d storms, in none was anything %s", worlds, what)

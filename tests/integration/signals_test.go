@@ -9,6 +9,7 @@ import (
 	"net/http/httptrace"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -82,11 +83,11 @@ func TestTerminalThatClosesUnderNohup(t *testing.T) {
 	t.Parallel() // it mostly waits
 	s := newServer(t.TempDir())
 	s.wrap = func(cmd *exec.Cmd) {
-		self, err := os.Executable()
+		path, err := filepath.EvalSymlinks(cmd.Path) // of /proc/self/exe, which would be the shell
 		if err != nil {
 			t.Fatal(err)
 		}
-		cmd.Args = append([]string{"sh", "-c", `trap "" HUP; exec "$0" "$@"`, self}, cmd.Args[1:]...)
+		cmd.Args = append([]string{"sh", "-c", `trap "" HUP; exec "$0" "$@"`, path}, cmd.Args[1:]...)
 		cmd.Path = "/bin/sh"
 	}
 	s.start(t)
