@@ -65,12 +65,15 @@ func (s *server) mustBeKilledBySecondSignal(t *testing.T) {
 	case err := <-answered:
 		t.Fatal(err)
 	}
+	before := len(s.logFrom(0))
 	s.signal(t, syscall.SIGTERM)
 	await(t, "the server to begin to end", func(context.Context) (bool, any) {
-		return strings.Contains(string(s.logFrom(0)), "reap is stopping"), "nothing in the log"
+		return strings.Contains(string(s.logFrom(int64(before))), "reap is stopping"), "nothing in the log"
 	})
-	s.signal(t, syscall.SIGTERM)
-	<-s.done
+	await(t, "the server's end", func(context.Context) (bool, any) {
+		_ = s.cmd.Process.Signal(syscall.SIGTERM) // it may have ended
+		return !s.running(), "running"
+	})
 	if state := s.cmd.ProcessState.Sys().(syscall.WaitStatus); !state.Signaled() || state.Signal() != syscall.SIGTERM {
 		t.Errorf("a second SIGTERM did not kill the server: %s", s.cmd.ProcessState)
 	}

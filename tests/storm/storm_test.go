@@ -1,4 +1,6 @@
-package fault
+// Package storm has users and faults at work at the same time, in random worlds, against the real collector with its
+// informers, workers and queues, and holds every write against what existed.
+package storm
 
 import (
 	"flag"
@@ -25,9 +27,8 @@ var (
 	stormSeed = flag.Uint64("storm.seed", 0, "try only the storm of this seed")
 )
 
-// TestStorms has users and faults at work at the same time, in random worlds, until its time is up. In each world no write
-// may be made that what exists does not justify, and when the faults have ended, what dangles has to be gone, what waits
-// has to have a reason, and all else has to be there.
+// TestStorms tries random worlds until its time is up. In each no write may be made that what exists does not justify, and
+// when the faults have ended, what dangles has to be gone, what waits has to have a reason, and all else has to be there.
 //
 // A seed says what users do and which faults there are. The order in which the collector's goroutines run is the
 // scheduler's: a world that failed may have to be tried a few times.
@@ -43,13 +44,13 @@ func TestStorms(t *testing.T) {
 			total[what] += n
 		}
 		if t.Failed() {
-			t.Fatalf("seed %d: go test ./tests/fault -run TestStorms -storm.seed=%d", seed+uint64(worlds), seed+uint64(worlds))
+			t.Fatalf("seed %d: go test ./tests/storm -run TestStorms -storm.seed=%d", seed+uint64(worlds), seed+uint64(worlds))
 		}
 	}
 	size.Power(t, fmt.Sprintf("seed=%d worlds=%d rounds=%d deleted=%d freed=%d released=%d orphanings=%d",
 		seed, worlds, total["rounds"], total["deleted"], total["freed"], total["released"], total["let go"]))
 	for _, what := range []string{"deleted", "freed", "released", "let go", "rounds"} {
-		if total[what] == 0 {
+		if total[what] == 0 && worlds >= 20 {
 			t.Errorf("of %d storms, in none was anything %s", worlds, what)
 		}
 	}
@@ -89,6 +90,8 @@ type stormy struct {
 	denied map[string]http.HandlerFunc // by "verb resource", or "discover path"
 	slow   int                         // milliseconds a call takes at the most
 }
+
+var widgets = fakeapi.Resource{Group: "example.com", Name: "widgets", Kind: "Widget", Namespaced: true}
 
 var gizmos = fakeapi.Resource{Group: "aggregated.example.com", Name: "gizmos", Kind: "Gizmo", Versions: []string{"v1"}, Namespaced: true, Aggregated: true}
 
