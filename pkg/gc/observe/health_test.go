@@ -8,6 +8,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/reap-dev/reap/tests/fakeapi"
 )
@@ -102,11 +103,25 @@ func TestSlowListIsNotFailing(t *testing.T) {
 	}
 }
 
+// untilWatched waits until a resource is watched: its list is in the graph a moment before.
+func (w *world) untilWatched(gr schema.GroupResource) {
+	w.t.Helper()
+	w.until("a watch", func() bool {
+		w.Observer.mu.Lock()
+		defer w.Observer.mu.Unlock()
+		h := w.monitors[gr].health
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		return h.waiting.IsZero()
+	})
+}
+
 // A monitor that watched and then cannot list again is noticed in the same way.
 func TestMonitorThatCannotListAgainFails(t *testing.T) {
 	w := newWorld(t)
 	w.run()
 	w.untilSynced()
+	w.untilWatched(pods)
 	w.pass(time.Hour)
 	if got := w.state(pods); got != Synced {
 		t.Errorf("a watch that is quiet is %s", got)
