@@ -34,6 +34,16 @@ require (
 	modernc.org/sqlite v1.56.0
 )
 
+require github.com/owenrumney/go-sarif/v3 v3.3.1
+
+require (
+	github.com/fatih/color v1.18.0
+	github.com/mattn/go-colorable v0.1.13 // indirect
+	github.com/xeipuuv/gojsonpointer v0.0.0-20180127040702-4e3ac2762d5f // indirect
+	github.com/xeipuuv/gojsonreference v0.0.0-20180127040603-bd5ef7bd5415 // indirect
+	github.com/xeipuuv/gojsonschema v1.2.0 // indirect
+)
+
 require (
 	github.com/mitchellh/colorstring v0.0.0-20190213212951-d06e56a500db // indirect
 	github.com/rivo/uniseg v0.4.7

@@ -4,20 +4,43 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
+	"strings"
 
 	"github.com/urfave/cli/v2"
 
 	"github.com/reap-dev/reap/pkg/config"
+	"github.com/reap-dev/reap/pkg/gc/report"
 )
 
-// formats are what --output takes.
+// formats are what --output takes at least.
 var formats = []string{"text", "json"}
 
-func outputFlag() *cli.StringFlag {
-	return &cli.StringFlag{
-		Name: "output", Aliases: []string{"o"}, Value: "text", DefaultText: "text", Category: "Output",
-		Usage: "`FORMAT` text, for people, or json, whose fields are stable",
+// outputFlag is the flag of a command that prints a report, as text, JSON, or in further formats.
+func outputFlag(further ...string) *cli.StringFlag {
+	usage := "`FORMAT` text, for people, or json, whose fields are stable"
+	if len(further) > 0 {
+		usage = "`FORMAT` text, for people, json, whose fields are stable, or " + strings.Join(further, ", ")
 	}
+	return &cli.StringFlag{
+		Name: "output", Aliases: []string{"o"}, Value: "text", DefaultText: "text", Category: "Output", Usage: usage,
+	}
+}
+
+// limitFlag is the flag of a command that prints a long list.
+func limitFlag(limit int, what string) *cli.IntFlag {
+	return &cli.IntFlag{
+		Name: "limit", Value: limit, Category: "Output",
+		Usage: fmt.Sprintf("`N` show this many %s at the most, and count the others; 0 for all", what),
+	}
+}
+
+// checkLimit returns the value of --limit, or what is wrong with it.
+func checkLimit(c *cli.Context) (int, error) {
+	if n := c.Int("limit"); n >= 0 {
+		return n, nil
+	}
+	return 0, fmt.Errorf("--limit has to be a number, or 0 for all, not %d", c.Int("limit"))
 }
 
 func namespaceFlag() *cli.StringFlag {
@@ -28,15 +51,15 @@ func namespaceFlag() *cli.StringFlag {
 }
 
 // checkOutput returns the value of --output, or what is wrong with it.
-func checkOutput(c *cli.Context) (string, error) {
+func checkOutput(c *cli.Context, further ...string) (string, error) {
 	format := c.String("output")
-	for _, f := range formats {
-		if f == format {
-			return format, nil
-		}
+	known := slices.Concat(formats, further)
+	if slices.Contains(known, format) {
+		return format, nil
 	}
-	text := fmt.Sprintf("--output has to be text or json, not %q", format)
-	if n := config.Nearest(format, formats); n != "" {
+	last := len(known) - 1
+	text := fmt.Sprintf("--output has to be %s or %s, not %q", strings.Join(known[:last], ", "), known[last], format)
+	if n := config.Nearest(format, known); n != "" {
 		text += fmt.Sprintf(" (did you mean %s?)", n)
 	}
 	return "", fmt.Errorf("%s", text)
@@ -48,6 +71,11 @@ type printable interface{ Print(io.Writer) error }
 // print writes a report in a format that checkOutput has returned.
 func print(out io.Writer, format string, r printable) error {
 	if format == "text" {
+		if coloured, ok := r.(interface {
+			PrintIn(io.Writer, report.Palette) error
+		}); ok {
+			return coloured.PrintIn(out, palette(out))
+		}
 		return r.Print(out)
 	}
 	e := json.NewEncoder(out)

@@ -78,7 +78,7 @@ func (a *asker) why(ctx context.Context, o *object) (w report.Why, err error) {
 	err = a.ask(ctx, "why", query, &w, func(l *listing.Result, b report.Basis) error {
 		v, ok := l.Graph.View(o.key())
 		if !ok {
-			return fmt.Errorf("the list does not show this object of %s: it has gone, or its resource cannot be listed, watched and deleted", o.resource.GroupResource())
+			return unlisted(o.key())
 		}
 		w = report.Explain(l.Graph, &v, decide.Options{}, l.Now)
 		w.Again, w.Basis = time.Time{}, b

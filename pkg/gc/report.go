@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/reap-dev/reap/pkg/gc/graph"
+	"github.com/reap-dev/reap/pkg/gc/lint"
 	"github.com/reap-dev/reap/pkg/gc/pause"
 	"github.com/reap-dev/reap/pkg/gc/report"
 )
@@ -69,6 +70,33 @@ func (c *Collector) Why(k graph.Key) (report.Why, error) {
 	w.Basis = c.basis()
 	w.Failed = cmp.Or(c.deleting.failing.of(k), c.orphans.failing.of(k))
 	return w, nil
+}
+
+// view is what the graph, tombstones and the attempts under way know of an object.
+func (c *Collector) view(k graph.Key) (graph.View, bool) {
+	v, ok := c.graph.View(k)
+	if !ok {
+		return v, false
+	}
+	return c.attempts.about(v).view, true
+}
+
+// Tree shows objects with their owners and dependents; an error says which object no monitor
+// shows.
+func (c *Collector) Tree(o report.TreeOptions) (report.Tree, error) {
+	for _, k := range o.Keys {
+		if _, ok := c.graph.View(k); !ok {
+			return report.Tree{}, c.unseen(k)
+		}
+	}
+	return report.NewTree(c.graph, c.view, o, c.basis(), c.now()), nil
+}
+
+// Lint says what is wrong with references, rings and deletions.
+func (c *Collector) Lint(o report.LintOptions) report.Lint {
+	return report.NewLint(lint.Input{
+		Graph: c.graph, View: c.view, Now: c.now(), BreaksRings: c.breaker != nil, Only: o.Only(),
+	}, o, c.basis(), nil)
 }
 
 // basis says what the collector's reports are made from.

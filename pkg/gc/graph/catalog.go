@@ -78,6 +78,12 @@ func (c *Catalog) Resources() []*Resource { return c.resources }
 // Resource returns the resource of that name, or nil.
 func (c *Catalog) Resource(gr schema.GroupResource) *Resource { return c.byName[gr] }
 
+// Serving returns the resource that serves a kind in a version, or nil.
+func (c *Catalog) Serving(apiVersion, kind string) *Resource {
+	r, _, _ := c.resolve(apiVersion, kind)
+	return r
+}
+
 // Equal is true if both catalogs say the same.
 func (c *Catalog) Equal(other *Catalog) bool {
 	return slices.EqualFunc(c.resources, other.resources, func(a, b *Resource) bool {

@@ -18,6 +18,9 @@ import (
 // stuck. The timestamp of a pod is its deletion and its grace period.
 const StuckAfter = 5 * time.Minute
 
+// NewUID begins the UID of an object of a manifest, which will get one when it is created.
+const NewUID = "new:"
+
 // Code names a kind of finding. Scripts rely on the words.
 type Code string
 

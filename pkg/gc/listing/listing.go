@@ -84,30 +84,9 @@ type Result struct {
 func List(ctx context.Context, config *rest.Config, o Options) (*Result, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	config = bound.All(config, func(request context.Context) (context.Context, context.CancelFunc, error) {
-		request, release := context.WithTimeoutCause(request, callTimeout, errTimeout)
-		stop := context.AfterFunc(ctx, release) // discovery takes no context
-		return request, func() { stop(); release() }, nil
-	})
-	d, err := discovery.NewDiscoveryClientForConfig(config)
+	l, catalog, err := begin(ctx, config, o, cancel)
 	if err != nil {
 		return nil, err
-	}
-	client, err := metadata.NewForConfig(config)
-	if err != nil {
-		return nil, err
-	}
-	catalog, failed, err := observe.Discover(ctx, d, nil)
-	if err != nil {
-		return nil, why(ctx, err)
-	}
-	l := &lister{client: client, progress: o.Progress, stop: cancel}
-	// Deletions that an event showed just now would count as not yet settled; all dependents
-	// of these are in the lists.
-	l.since = time.Now().Add(-decide.ObserveFor)
-	l.result = &Result{Graph: graph.New(), Finalizers: map[graph.Key][]string{}}
-	for _, gv := range failed {
-		l.result.Gaps = append(l.result.Gaps, Gap{gv.String(), errors.New("the server could not say what it serves")})
 	}
 	l.result.Graph.SetCatalog(catalog, l.since)
 	var resources []*graph.Resource
@@ -126,6 +105,36 @@ func List(ctx context.Context, config *rest.Config, o Options) (*Result, error) 
 		return nil, err
 	}
 	return l.result, nil
+}
+
+// begin discovers what the server serves. stop ends ctx.
+func begin(ctx context.Context, config *rest.Config, o Options, stop context.CancelCauseFunc) (*lister, *graph.Catalog, error) {
+	config = bound.All(config, func(request context.Context) (context.Context, context.CancelFunc, error) {
+		request, release := context.WithTimeoutCause(request, callTimeout, errTimeout)
+		stop := context.AfterFunc(ctx, release) // discovery takes no context
+		return request, func() { stop(); release() }, nil
+	})
+	d, err := discovery.NewDiscoveryClientForConfig(config)
+	if err != nil {
+		return nil, nil, err
+	}
+	client, err := metadata.NewForConfig(config)
+	if err != nil {
+		return nil, nil, err
+	}
+	catalog, failed, err := observe.Discover(ctx, d, nil)
+	if err != nil {
+		return nil, nil, why(ctx, err)
+	}
+	l := &lister{client: client, progress: o.Progress, stop: stop}
+	// Deletions that an event showed just now would count as not yet settled; all dependents
+	// of these are in the lists.
+	l.since = time.Now().Add(-decide.ObserveFor)
+	l.result = &Result{Graph: graph.New(), Finalizers: map[graph.Key][]string{}}
+	for _, gv := range failed {
+		l.result.Gaps = append(l.result.Gaps, Gap{gv.String(), errors.New("the server could not say what it serves")})
+	}
+	return l, catalog, nil
 }
 
 // lister is a listing under way.

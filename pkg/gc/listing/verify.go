@@ -50,7 +50,7 @@ func (l *lister) verify(ctx context.Context) error {
 		all = append(all, r)
 	}
 	l.tell(func(p *Progress) { p.Owners = len(all) })
-	actor := act.New(l.client, nil, func() error { return errReadsOnly }, func(act.Verb, act.Outcome) {})
+	actor := l.reader()
 	facts := make(map[ownerRead]graph.Fact, len(all))
 	each(ctx, all, func(ctx context.Context, r ownerRead) {
 		fact, err := actor.Verify(ctx, doubtful[r], l.since)
@@ -78,4 +78,9 @@ func (l *lister) verify(ctx context.Context) error {
 		g.Learn(r.uid, r.at, fact)
 	}
 	return nil
+}
+
+// reader reads objects as the collector does.
+func (l *lister) reader() *act.Actor {
+	return act.New(l.client, nil, func() error { return errReadsOnly }, func(act.Verb, act.Outcome) {})
 }

@@ -12,6 +12,8 @@ const (
 	FromCollector = "collector"
 	// FromListing: a list of all metadata, made for the report.
 	FromListing = "listing"
+	// FromManifests: files, judged against the cluster that they are to be applied to.
+	FromManifests = "manifests"
 
 	// RulesOfReap: rings are broken, and foreground deletions may end by a timeout.
 	RulesOfReap = "reap"
@@ -21,11 +23,11 @@ const (
 
 // Basis says what a report was made from.
 type Basis struct {
-	// Source is collector or listing, and Rules reap or kubernetes: whose rules say what
+	// Source is collector, listing or manifests, and Rules reap or kubernetes: whose rules say what
 	// happens next.
 	Source string `json:"source"`
 	Rules  string `json:"rules"`
-	// Note says why the cluster was listed.
+	// Note says why the cluster was listed, or which one manifests were judged against.
 	Note string `json:"note,omitempty"`
 	// Objects counts those that were looked at.
 	Objects int `json:"objects"`
@@ -46,7 +48,10 @@ const gapsShown = 5
 // collector knows everything.
 func (b Basis) Print(out io.Writer) error {
 	var lines []string
-	if b.Source == FromListing {
+	switch b.Source {
+	case FromManifests:
+		lines = append(lines, fmt.Sprintf("%s in manifests, judged against %s", count(b.Objects, "object"), b.Note))
+	case FromListing:
 		lines = append(lines, fmt.Sprintf("from a list of %s: %s", count(b.Objects, "object"), b.Note))
 		if b.Rules == RulesOfKubernetes {
 			lines = append(lines, "by the rules of Kubernetes' own collector: no ring is broken, nothing times out, UIDs alone block")

@@ -4,6 +4,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -26,6 +29,11 @@ type Collector interface {
 	Status() Status
 	// Why explains an object; an error says why there is nothing to say about it.
 	Why(graph.Key) (Why, error)
+	// Tree shows objects with their owners and dependents; an error says which object there
+	// is nothing to say about.
+	Tree(TreeOptions) (Tree, error)
+	// Lint says what is wrong.
+	Lint(LintOptions) Lint
 	Graph() *graph.Graph
 }
 
@@ -33,6 +41,8 @@ type Collector interface {
 //
 //	GET /reap/v1/status
 //	GET /reap/v1/why?group=apps&resource=deployments&uid=…
+//	GET /reap/v1/tree?object=deployments.apps/UID&object=…&namespace=…&limit=200
+//	GET /reap/v1/lint?namespace=…&limit=100
 //	GET /debug/controllers/garbage-collector-controller/graph?uid=…&uid=…
 //
 // The last is the graph in DOT: what is connected with the UIDs, or all of it.
@@ -70,6 +80,24 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		why(w, r, c)
+	case Root + "tree":
+		if c == nil {
+			answer(w, http.StatusServiceUnavailable, Problem{absent})
+			return
+		}
+		tree(w, r, c)
+	case Root + "lint":
+		if c == nil {
+			answer(w, http.StatusServiceUnavailable, Problem{absent})
+			return
+		}
+		q := r.URL.Query()
+		limit, err := limitOf(q)
+		if err != nil {
+			answer(w, http.StatusBadRequest, Problem{err.Error()})
+			return
+		}
+		answer(w, http.StatusOK, c.Lint(LintOptions{Namespace: q.Get("namespace"), Limit: limit}))
 	case GraphPaths[0], GraphPaths[1]:
 		if c == nil {
 			answer(w, http.StatusServiceUnavailable, Problem{absent})
@@ -77,7 +105,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		picture(w, r, c)
 	default:
-		answer(w, http.StatusNotFound, Problem{fmt.Sprintf("there is no report %s; there are %sstatus and %swhy", r.URL.Path, Root, Root)})
+		answer(w, http.StatusNotFound, Problem{fmt.Sprintf("there is no report %s; there are status, why, tree and lint below %s", r.URL.Path, Root)})
 	}
 }
 
@@ -94,6 +122,42 @@ func why(w http.ResponseWriter, r *http.Request, c Collector) {
 		return
 	}
 	answer(w, http.StatusOK, said)
+}
+
+func tree(w http.ResponseWriter, r *http.Request, c Collector) {
+	q := r.URL.Query()
+	limit, err := limitOf(q)
+	o := TreeOptions{Namespace: q.Get("namespace"), Limit: limit}
+	for _, named := range q["object"] {
+		resource, uid, _ := strings.Cut(named, "/")
+		if resource == "" || uid == "" {
+			err = fmt.Errorf("object=%s: give an object as its resource, with its group, and UID: deployments.apps/UID", named)
+		}
+		o.Keys = append(o.Keys, graph.Key{Resource: schema.ParseGroupResource(resource), UID: types.UID(uid)})
+	}
+	if err != nil {
+		answer(w, http.StatusBadRequest, Problem{err.Error()})
+		return
+	}
+	t, err := c.Tree(o)
+	if err != nil {
+		answer(w, http.StatusNotFound, Problem{err.Error()})
+		return
+	}
+	answer(w, http.StatusOK, t)
+}
+
+// limitOf returns how much a report lists; 0, as without a limit, is for all.
+func limitOf(q url.Values) (int, error) {
+	text := q.Get("limit")
+	if text == "" {
+		return 0, nil
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 0 {
+		return 0, fmt.Errorf("limit=%s: give a number, or 0 for all", text)
+	}
+	return n, nil
 }
 
 func picture(w http.ResponseWriter, r *http.Request, c Collector) {

@@ -231,6 +231,15 @@ type fake struct{}
 
 func (fake) Status() Status      { return Status{Running: true, Workers: 7} }
 func (fake) Graph() *graph.Graph { return world() }
+func (fake) Lint(o LintOptions) Lint {
+	return Lint{Count: 3, Basis: Basis{Note: fmt.Sprint(o)}}
+}
+func (fake) Tree(o TreeOptions) (Tree, error) {
+	if len(o.Keys) > 0 && o.Keys[0].UID != "u" {
+		return Tree{}, errors.New("not seen")
+	}
+	return Tree{Basis: Basis{Note: fmt.Sprint(o)}}, nil
+}
 func (fake) Why(k graph.Key) (Why, error) {
 	if k.Resource != (schema.GroupResource{Group: "apps", Resource: "deployments"}) || k.UID != "u" {
 		return Why{}, errors.New("not seen")
@@ -261,12 +270,21 @@ func TestHandler(t *testing.T) {
 	}{
 		{nil, "GET", "/reap/v1/status", 200, "it sleeps"},
 		{nil, "GET", "/reap/v1/why?resource=x&uid=u", 503, "it sleeps"},
+		{nil, "GET", "/reap/v1/lint", 503, "it sleeps"},
+		{nil, "GET", "/reap/v1/tree", 503, "it sleeps"},
 		{func() { h.Running = present }, "GET", "/reap/v1/status", 200, `"workers": 7`},
 		{nil, "GET", "/reap/v1/why?group=apps&resource=deployments&uid=u", 200, "owner-solid"},
 		{nil, "GET", "/reap/v1/why?resource=deployments&uid=u", 404, "not seen"},
 		{nil, "GET", "/reap/v1/why?resource=deployments", 400, "uid"},
 		{nil, "GET", "/reap/v1/why", 400, "resource"},
 		{nil, "GET", "/reap/v1/none", 404, "/reap/v1/none"},
+		{nil, "GET", "/reap/v1/lint?namespace=ns&limit=7", 200, "{ns 7}"},
+		{nil, "GET", "/reap/v1/lint?limit=-1", 400, "limit=-1"},
+		{nil, "GET", "/reap/v1/tree?object=deployments.apps/u&object=x/v&limit=3", 200, "{[{deployments.apps u} {x v}]  3}"},
+		{nil, "GET", "/reap/v1/tree?namespace=ns", 200, "{[] ns 0}"},
+		{nil, "GET", "/reap/v1/tree?object=deployments.apps/none", 404, "not seen"},
+		{nil, "GET", "/reap/v1/tree?object=deployments.apps", 400, "deployments.apps"},
+		{nil, "GET", "/reap/v1/tree?limit=x", 400, "limit=x"},
 		{nil, "POST", "/reap/v1/status", http.StatusMethodNotAllowed, "read"},
 	} {
 		if step.set != nil {

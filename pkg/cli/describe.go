@@ -1,0 +1,167 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+
+	"github.com/reap-dev/reap/pkg/gc/report"
+)
+
+// place is where objects can be listed together.
+type place struct {
+	resource  schema.GroupResource
+	namespace string
+}
+
+const (
+	// fewObjects is up to how many objects of one place are read one by one.
+	fewObjects = 5
+	// readsAtOnce is how many places are read at the same time.
+	readsAtOnce = 8
+)
+
+// describe reads live what a graph does not hold of the objects that a tree shows: age,
+// readiness and finalizers. A resource that cannot be read is a gap of the report. An error means
+// that the server does not answer.
+func (c *connection) describe(ctx context.Context, t *report.Tree) error {
+	served, err := newServed(c.config)
+	if err != nil {
+		return err
+	}
+	client, err := dynamic.NewForConfig(c.config)
+	if err != nil {
+		return err
+	}
+	places := map[place]map[types.UID]*report.TreeNode{}
+	for i := range t.Nodes {
+		n := &t.Nodes[i]
+		at := place{schema.GroupResource{Group: n.Object.Group, Resource: n.Object.Resource}, n.Object.Namespace}
+		if places[at] == nil {
+			places[at] = map[types.UID]*report.TreeNode{}
+		}
+		places[at][n.Object.UID] = n
+	}
+	var mu sync.Mutex
+	refused := map[schema.GroupResource]error{}
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(readsAtOnce)
+	for at, nodes := range places {
+		gvr, err := served.mapper.ResourceFor(at.resource.WithVersion(""))
+		if err != nil {
+			refused[at.resource] = err
+			continue
+		}
+		group.Go(func() error {
+			err := describePlace(ctx, client.Resource(gvr).Namespace(at.namespace), nodes)
+			if status := apierrors.APIStatus(nil); errors.As(err, &status) {
+				mu.Lock()
+				refused[at.resource] = err
+				mu.Unlock()
+				return nil
+			}
+			return err
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return c.failed(err)
+	}
+	for gr, err := range refused {
+		t.Basis.Incomplete = append(t.Basis.Incomplete, report.Gap{What: "age and readiness of " + gr.String(), Why: err.Error()})
+	}
+	slices.SortFunc(t.Basis.Incomplete, func(a, b report.Gap) int { return strings.Compare(a.What, b.What) })
+	return nil
+}
+
+// describePlace reads objects one by one, or, if they are many, page by page until all have been
+// seen.
+func describePlace(ctx context.Context, client dynamic.ResourceInterface, nodes map[types.UID]*report.TreeNode) error {
+	left := make(map[types.UID]*report.TreeNode, len(nodes))
+	for uid, n := range nodes {
+		left[uid] = n
+	}
+	see := func(o *unstructured.Unstructured) {
+		if n := left[o.GetUID()]; n != nil {
+			delete(left, o.GetUID())
+			n.Created, n.Finalizers, n.Ready = o.GetCreationTimestamp().UTC(), o.GetFinalizers(), readiness(o)
+		}
+	}
+	if len(nodes) <= fewObjects {
+		for _, n := range nodes {
+			o, err := client.Get(ctx, n.Object.Name, metav1.GetOptions{})
+			switch {
+			case err == nil:
+				see(o)
+			case !apierrors.IsNotFound(err):
+				return err
+			}
+		}
+	} else {
+		page := metav1.ListOptions{Limit: objectPage}
+		for len(left) > 0 {
+			list, err := client.List(ctx, page)
+			if err != nil {
+				return err
+			}
+			for i := range list.Items {
+				see(&list.Items[i])
+			}
+			if page.Continue = list.GetContinue(); page.Continue == "" {
+				break
+			}
+		}
+	}
+	for _, n := range left {
+		n.Gone = true
+	}
+	return nil
+}
+
+// readiness says in a few letters how ready an object is; "" if it does not say.
+func readiness(o *unstructured.Unstructured) string {
+	if containers, ok, _ := unstructured.NestedSlice(o.Object, "status", "containerStatuses"); ok {
+		ready := 0
+		for _, one := range containers {
+			if m, _ := one.(map[string]any); m["ready"] == true {
+				ready++
+			}
+		}
+		return fmt.Sprintf("%d/%d", ready, len(containers))
+	}
+	number := func(path ...string) (int64, bool) {
+		n, ok, err := unstructured.NestedInt64(o.Object, path...)
+		return n, ok && err == nil
+	}
+	for _, wanted := range []struct{ all, ready []string }{
+		{[]string{"spec", "replicas"}, []string{"status", "readyReplicas"}},
+		{[]string{"status", "desiredNumberScheduled"}, []string{"status", "numberReady"}},
+		{[]string{"spec", "completions"}, []string{"status", "succeeded"}},
+	} {
+		if all, ok := number(wanted.all...); ok {
+			ready, _ := number(wanted.ready...)
+			return fmt.Sprintf("%d/%d", ready, all)
+		}
+	}
+	conditions, _, _ := unstructured.NestedSlice(o.Object, "status", "conditions")
+	for _, kind := range []string{"Ready", "Available", "Established"} {
+		for _, one := range conditions {
+			if m, _ := one.(map[string]any); m["type"] == kind {
+				status, _ := m["status"].(string)
+				return status
+			}
+		}
+	}
+	phase, _, _ := unstructured.NestedString(o.Object, "status", "phase")
+	return phase
+}
