@@ -53,22 +53,25 @@ func (c *connection) describe(ctx context.Context, t *report.Tree) error {
 		}
 		places[at][n.Object.UID] = n
 	}
-	var mu sync.Mutex
+	var mu sync.Mutex // of refused
 	refused := map[schema.GroupResource]error{}
+	refuse := func(gr schema.GroupResource, err error) {
+		mu.Lock()
+		defer mu.Unlock()
+		refused[gr] = err
+	}
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(readsAtOnce)
 	for at, nodes := range places {
 		gvr, err := served.mapper.ResourceFor(at.resource.WithVersion(""))
 		if err != nil {
-			refused[at.resource] = err
+			refuse(at.resource, err)
 			continue
 		}
 		group.Go(func() error {
 			err := describePlace(ctx, client.Resource(gvr).Namespace(at.namespace), nodes)
 			if status := apierrors.APIStatus(nil); errors.As(err, &status) {
-				mu.Lock()
-				refused[at.resource] = err
-				mu.Unlock()
+				refuse(at.resource, err)
 				return nil
 			}
 			return err

@@ -15,12 +15,15 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"go.yaml.in/yaml/v3"
 )
 
 func TestReleaseIsComplete(t *testing.T) {
 	want := []string{
-		"install.sh", "reap-" + version(t) + "-airgap.tar.gz", "reap-linux-amd64", "reap-linux-arm64", "reap-linux-armv7",
-		"sbom.cdx.json", "sha256sums.txt",
+		"install.sh", "kubectl-reap-linux-amd64.tar.gz", "kubectl-reap-linux-arm64.tar.gz", "kubectl-reap-linux-armv7.tar.gz",
+		"kubectl-reap.yaml", "reap-" + version(t) + "-airgap.tar.gz", "reap-linux-amd64", "reap-linux-arm64", "reap-linux-armv7",
+		"reap-reports.yaml", "sbom.cdx.json", "sha256sums.txt",
 	}
 	if got := files(t, dist); !slices.Equal(got, want) {
 		t.Errorf("the release has %q, not %q", got, want)
@@ -84,6 +87,53 @@ func TestBundle(t *testing.T) {
 		t.Fatalf("installing from the bundle: %v\n%s", err, out)
 	}
 	same(t, filepath.Join(target, "usr/local/bin/reap"), native(t).binary())
+}
+
+// TestPlugin holds the plugin's manifest against its archives, and runs the one of this machine under
+// the name that kubectl looks for.
+func TestPlugin(t *testing.T) {
+	raw, err := os.ReadFile(filepath.Join(dist, "kubectl-reap.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var manifest struct {
+		Metadata struct{ Name string }
+		Spec     struct {
+			Version   string
+			Platforms []struct {
+				Selector struct{ MatchLabels map[string]string }
+				URI      string
+				SHA256   string
+				Bin      string
+				Files    []struct{ From, To string }
+			}
+		}
+	}
+	if err := yaml.Unmarshal(raw, &manifest); err != nil {
+		t.Fatal(err)
+	}
+	if manifest.Metadata.Name != "reap" || manifest.Spec.Version != version(t) || len(manifest.Spec.Platforms) != len(architectures) {
+		t.Errorf("the manifest: %+v", manifest)
+	}
+	for i, p := range manifest.Spec.Platforms {
+		a := architectures[i]
+		archive := filepath.Join(dist, filepath.Base(p.URI))
+		content, err := os.ReadFile(archive)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := fmt.Sprintf("%x", sha256.Sum256(content)); got != p.SHA256 || p.Selector.MatchLabels["os"] != "linux" || p.Bin != "kubectl-reap" || len(p.Files) != 2 {
+			t.Errorf("%s has %s: %+v", archive, got, p)
+		}
+		top := t.TempDir()
+		output(t, "tar", "-C", top, "-xzf", archive)
+		same(t, filepath.Join(top, p.Bin), a.binary())
+		if a.binary() == native(t).binary() {
+			if out := output(t, filepath.Join(top, p.Bin), "lint", "--help"); !strings.Contains(out, "--fail-on") {
+				t.Errorf("kubectl reap lint --help: %s", out)
+			}
+		}
+	}
 }
 
 func same(t *testing.T, one, other string) {
