@@ -72,8 +72,8 @@ func (c *Collector) Why(k graph.Key) (report.Why, error) {
 	return w, nil
 }
 
-// view is what the graph, tombstones and the attempts under way know of an object.
-func (c *Collector) view(k graph.Key) (graph.View, bool) {
+// completeView is what the graph, tombstones and the attempts under way know of an object.
+func (c *Collector) completeView(k graph.Key) (graph.View, bool) {
 	v, ok := c.graph.View(k)
 	if !ok {
 		return v, false
@@ -89,13 +89,13 @@ func (c *Collector) Tree(o report.TreeOptions) (report.Tree, error) {
 			return report.Tree{}, c.unseen(k)
 		}
 	}
-	return report.NewTree(c.graph, c.view, o, c.basis(), c.now()), nil
+	return report.NewTree(c.graph, c.completeView, o, c.basis(), c.now()), nil
 }
 
 // Lint says what is wrong with references, rings and deletions.
 func (c *Collector) Lint(o report.LintOptions) report.Lint {
 	return report.NewLint(lint.Input{
-		Graph: c.graph, View: c.view, Now: c.now(), BreaksRings: c.breaker != nil, Only: o.Only(),
+		Graph: c.graph, View: c.completeView, Now: c.now(), BreaksRings: c.breaker != nil, Only: o.Only(),
 	}, o, c.basis(), nil)
 }
 
