@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	sarif "github.com/owenrumney/go-sarif/v3/pkg/report/v210/sarif"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -171,9 +172,14 @@ func TestLintReports(t *testing.T) {
 		if err := e.Encode(l); err != nil {
 			t.Error(err)
 		}
-		if err := l.PrintSARIF(&out, "v0.0.0"); err != nil {
+		var text bytes.Buffer
+		if err := l.PrintSARIF(&text, "v0.0.0"); err != nil {
 			t.Error(err)
 		}
+		if _, err := sarif.FromBytes(text.Bytes(), sarif.WithStrictValidation()); err != nil {
+			t.Errorf("%s is no SARIF: %v", name, err)
+		}
+		out.Write(text.Bytes())
 		golden(t, name, out.Bytes())
 	}
 }
