@@ -91,9 +91,13 @@ func lintCommand() *cli.Command {
 			if err != nil {
 				return failed(err)
 			}
-			if format == "sarif" {
+			switch format {
+			case "sarif":
 				err = l.PrintSARIF(c.App.Writer, version())
-			} else {
+			case "text":
+				colours := palette(c.App.Writer)
+				err = folded(c.App.Writer, func(out io.Writer) error { return l.PrintIn(out, colours) })
+			default:
 				err = print(c.App.Writer, format, l)
 			}
 			if err == nil && l.Fails(codes) {
