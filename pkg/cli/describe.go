@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -26,10 +27,11 @@ type place struct {
 }
 
 const (
-	// fewObjects is up to how many objects of one place are read one by one.
-	fewObjects = 5
-	// readsAtOnce is how many places are read at the same time.
-	readsAtOnce = 8
+	// fewObjects is up to how many objects of one place are read one by one: a list reads all
+	// that are there, which may be a hundred times as many.
+	fewObjects = 250
+	// readsAtOnce is how many reads are under way at the same time.
+	readsAtOnce = 16
 )
 
 // describe reads live what a graph does not hold of the objects that a tree shows: age,
@@ -68,14 +70,24 @@ func (c *connection) describe(ctx context.Context, t *report.Tree) error {
 			refuse(at.resource, err)
 			continue
 		}
-		group.Go(func() error {
-			err := describePlace(ctx, client.Resource(gvr).Namespace(at.namespace), nodes)
-			if status := apierrors.APIStatus(nil); errors.As(err, &status) {
-				refuse(at.resource, err)
-				return nil
-			}
-			return err
-		})
+		objects := client.Resource(gvr).Namespace(at.namespace)
+		read := func(do func() error) {
+			group.Go(func() error {
+				err := do()
+				if status := apierrors.APIStatus(nil); errors.As(err, &status) {
+					refuse(at.resource, err)
+					return nil
+				}
+				return err
+			})
+		}
+		if len(nodes) > fewObjects {
+			read(func() error { return describeAll(ctx, objects, nodes) })
+			continue
+		}
+		for _, n := range nodes {
+			read(func() error { return describeOne(ctx, objects, n) })
+		}
 	}
 	if err := group.Wait(); err != nil {
 		return c.failed(err)
@@ -87,48 +99,49 @@ func (c *connection) describe(ctx context.Context, t *report.Tree) error {
 	return nil
 }
 
-// describePlace reads objects one by one, or, if they are many, page by page until all have been
-// seen.
-func describePlace(ctx context.Context, client dynamic.ResourceInterface, nodes map[types.UID]*report.TreeNode) error {
-	left := make(map[types.UID]*report.TreeNode, len(nodes))
-	for uid, n := range nodes {
-		left[uid] = n
+// describeOne reads one object.
+func describeOne(ctx context.Context, client dynamic.ResourceInterface, n *report.TreeNode) error {
+	o, err := client.Get(ctx, n.Object.Name, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err), err == nil && o.GetUID() != n.Object.UID:
+		n.Gone = true
+		return nil
+	case err != nil:
+		return err
 	}
-	see := func(o *unstructured.Unstructured) {
-		if n := left[o.GetUID()]; n != nil {
-			delete(left, o.GetUID())
-			n.Created, n.Finalizers, n.Ready = o.GetCreationTimestamp().UTC(), o.GetFinalizers(), readiness(o)
+	see(o, n)
+	return nil
+}
+
+// describeAll reads objects page by page until all have been seen.
+func describeAll(ctx context.Context, client dynamic.ResourceInterface, nodes map[types.UID]*report.TreeNode) error {
+	left := maps.Clone(nodes)
+	page := metav1.ListOptions{Limit: objectPage}
+	for len(left) > 0 {
+		list, err := client.List(ctx, page)
+		if err != nil {
+			return err
 		}
-	}
-	if len(nodes) <= fewObjects {
-		for _, n := range nodes {
-			o, err := client.Get(ctx, n.Object.Name, metav1.GetOptions{})
-			switch {
-			case err == nil:
-				see(o)
-			case !apierrors.IsNotFound(err):
-				return err
+		for i := range list.Items {
+			o := &list.Items[i]
+			if n := left[o.GetUID()]; n != nil {
+				delete(left, o.GetUID())
+				see(o, n)
 			}
 		}
-	} else {
-		page := metav1.ListOptions{Limit: objectPage}
-		for len(left) > 0 {
-			list, err := client.List(ctx, page)
-			if err != nil {
-				return err
-			}
-			for i := range list.Items {
-				see(&list.Items[i])
-			}
-			if page.Continue = list.GetContinue(); page.Continue == "" {
-				break
-			}
+		if page.Continue = list.GetContinue(); page.Continue == "" {
+			break
 		}
 	}
 	for _, n := range left {
 		n.Gone = true
 	}
 	return nil
+}
+
+// see notes what a read has shown.
+func see(o *unstructured.Unstructured, n *report.TreeNode) {
+	n.Created, n.Finalizers, n.Ready = o.GetCreationTimestamp().UTC(), o.GetFinalizers(), readiness(o)
 }
 
 // readiness says in a few letters how ready an object is; "" if it does not say.
