@@ -23,7 +23,7 @@ func terminal(stream any) *os.File {
 // newBar returns a progress bar that draws on a terminal alone, and vanishes when it is
 // finished. what is counted is said behind the numbers.
 func newBar(out io.Writer, description, what string) *progressbar.ProgressBar {
-	return progressbar.NewOptions(-1,
+	return progressbar.NewOptions(1,
 		progressbar.OptionSetWriter(out), progressbar.OptionSetVisibility(terminal(out) != nil),
 		progressbar.OptionSetDescription(description), progressbar.OptionSetItsString(what),
 		progressbar.OptionShowCount(), progressbar.OptionShowIts(), progressbar.OptionThrottle(65*time.Millisecond),
@@ -42,20 +42,19 @@ func newListingBar(out io.Writer) *listingBar {
 	return &listingBar{bar: newBar(out, "listing", "objects"), out: out}
 }
 
-// show is for listing.Options.Progress. That the bar cannot be drawn changes no answer.
+// show is for listing.Options.Progress. That the bar cannot be drawn changes no answer. There is
+// always one more to come than is known: a bar that has reached its end is not drawn again.
 func (b *listingBar) show(p listing.Progress) {
 	if p.Owners > 0 {
 		if !b.verifying {
 			b.done()
 			b.bar, b.verifying = newBar(b.out, "reading owners", "owners"), true
-			b.bar.ChangeMax(p.Owners)
+			b.bar.ChangeMax(p.Owners + 1)
 		}
 		_ = b.bar.Set(p.Read)
 		return
 	}
-	if p.Expected > 0 {
-		b.bar.ChangeMax(p.Expected)
-	}
+	b.bar.ChangeMax(p.Expected + 1)
 	b.bar.Describe(fmt.Sprintf("listing: %d of %d resources", p.Listed, p.Resources))
 	_ = b.bar.Set(p.Objects)
 }

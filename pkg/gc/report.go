@@ -2,8 +2,12 @@ package gc
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 
+	"golang.org/x/sync/errgroup"
+
+	"github.com/reap-dev/reap/pkg/gc/decide"
 	"github.com/reap-dev/reap/pkg/gc/graph"
 	"github.com/reap-dev/reap/pkg/gc/lint"
 	"github.com/reap-dev/reap/pkg/gc/pause"
@@ -92,11 +96,52 @@ func (c *Collector) Tree(o report.TreeOptions) (report.Tree, error) {
 	return report.NewTree(c.graph, c.completeView, o, c.basis(), c.now()), nil
 }
 
-// Lint says what is wrong with references, rings and deletions.
-func (c *Collector) Lint(o report.LintOptions) report.Lint {
+// Lint says what is wrong with references, rings and deletions. Owners that nobody has read yet,
+// as in a pause, are read live.
+func (c *Collector) Lint(ctx context.Context, o report.LintOptions) report.Lint {
+	c.readDoubtful(ctx)
 	return report.NewLint(lint.Input{
 		Graph: c.graph, View: c.completeView, Now: c.now(), BreaksRings: c.breaker != nil, Only: o.Only(),
 	}, o, c.basis(), nil)
+}
+
+// doubtfulRead is how many owners one report has read at the most, doubtfulAtOnce how many at the
+// same time.
+const (
+	doubtfulRead   = 2000
+	doubtfulAtOnce = 8
+)
+
+// readDoubtful reads owners live of which nothing is known, each once. One that cannot be read
+// stays in doubt.
+func (c *Collector) readDoubtful(ctx context.Context) {
+	doubtful := map[ownerRead]graph.OwnerView{}
+	for _, n := range c.graph.Objects() {
+		if len(n.Record.References) == 0 {
+			continue
+		}
+		v, ok := c.completeView(n.Key)
+		if !ok {
+			continue
+		}
+		for i := range v.Owners {
+			r := &v.Owners[i]
+			if r.Observed == nil && len(doubtful) < doubtfulRead && decide.Judge(r, n.Record.Namespace, c.now()) == decide.Unverified {
+				doubtful[ownerRead{ownerPlace{r.Reference.UID, r.At}, r.Reference.APIVersion}] = *r
+			}
+		}
+	}
+	var reads errgroup.Group
+	reads.SetLimit(doubtfulAtOnce)
+	for _, r := range doubtful {
+		reads.Go(func() error {
+			if ctx.Err() == nil {
+				_, _ = c.attempts.verifier.read(ctx, r) // what it shows, the graph is told
+			}
+			return nil
+		})
+	}
+	_ = reads.Wait()
 }
 
 // basis says what the collector's reports are made from.

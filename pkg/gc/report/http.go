@@ -1,6 +1,7 @@
 package report
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -32,8 +33,8 @@ type Collector interface {
 	// Tree shows objects with their owners and dependents; an error says which object there
 	// is nothing to say about.
 	Tree(TreeOptions) (Tree, error)
-	// Lint says what is wrong.
-	Lint(LintOptions) Lint
+	// Lint says what is wrong. Cancelling the context leaves owners unread.
+	Lint(context.Context, LintOptions) Lint
 	Graph() *graph.Graph
 }
 
@@ -97,7 +98,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			answer(w, http.StatusBadRequest, Problem{err.Error()})
 			return
 		}
-		answer(w, http.StatusOK, c.Lint(LintOptions{Namespace: q.Get("namespace"), Limit: limit}))
+		answer(w, http.StatusOK, c.Lint(r.Context(), LintOptions{Namespace: q.Get("namespace"), Limit: limit}))
 	case GraphPaths[0], GraphPaths[1]:
 		if c == nil {
 			answer(w, http.StatusServiceUnavailable, Problem{absent})

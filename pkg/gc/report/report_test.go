@@ -2,6 +2,7 @@ package report
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"flag"
@@ -231,7 +232,7 @@ type fake struct{}
 
 func (fake) Status() Status      { return Status{Running: true, Workers: 7} }
 func (fake) Graph() *graph.Graph { return world() }
-func (fake) Lint(o LintOptions) Lint {
+func (fake) Lint(_ context.Context, o LintOptions) Lint {
 	return Lint{Count: 3, Basis: Basis{Note: fmt.Sprint(o)}}
 }
 func (fake) Tree(o TreeOptions) (Tree, error) {

@@ -1,0 +1,25 @@
+package fault
+
+import (
+	"testing"
+
+	"github.com/reap-dev/reap/pkg/gc/lint"
+	"github.com/reap-dev/reap/pkg/gc/report"
+)
+
+// TestLintReadsInAPause what the collector would read if it worked: somebody restores a backup while it
+// is paused and wants to know what it will do.
+func TestLintReadsInAPause(t *testing.T) {
+	w := newWorld(t)
+	w.Pause(true)
+	w.Start(nil)
+	w.Rest()
+	l := w.Collector().Lint(t.Context(), report.LintOptions{})
+	if l.Count != 2*children || l.ByCode[lint.Dangling] != 2*children || l.ByEffect["collected"] != 2*children || len(l.Basis.Incomplete) > 0 {
+		t.Errorf("%+v", l)
+	}
+	w.wantWhole("living")
+	if n := w.count("ghost"); n != 2*children {
+		t.Errorf("%d children of an owner that never was are left: the collector is paused", n)
+	}
+}
