@@ -144,14 +144,14 @@ func (a *asker) lint(ctx context.Context, o report.LintOptions) (l report.Lint, 
 		return nil
 	})
 	if err == nil && l.Basis.Source == report.FromCollector {
-		err = a.server.readFinalizers(ctx, l.Findings)
+		err = a.server.readStuck(ctx, l.Findings)
 	}
 	return l, err
 }
 
-// readFinalizers adds to findings about stuck deletions which finalizers the objects have. What
+// readStuck adds to findings about stuck deletions which finalizers the objects have. What
 // cannot be read is left out: the finding stands without it.
-func (c *connection) readFinalizers(ctx context.Context, findings []report.Finding) error {
+func (c *connection) readStuck(ctx context.Context, findings []report.Finding) error {
 	served, err := newServed(c.config)
 	if err != nil {
 		return err
