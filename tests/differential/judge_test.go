@@ -1,10 +1,6 @@
 package differential
 
-import (
-	"testing"
-
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-)
+import "testing"
 
 // TestOwnerLookedForElsewhere has a world that came out that way: a ClusterRole that names a ConfigMap which is
 // gone, with dependents of its own.
@@ -39,13 +35,13 @@ func TestOwnerLookedForElsewhere(t *testing.T) {
 		{"reap is the one that deletes", left(), left(1, 2, 3), 3},
 		{"only the dependents go", left(1, 2, 3), left(1), 2},
 	} {
-		if reasons, bad, final := judge(w, tc.ours, tc.theirs); len(bad) != tc.bad || final != (tc.bad == 0) {
+		if reasons, bad, final := judge(w, tc.ours, tc.theirs, nil); len(bad) != tc.bad || final != (tc.bad == 0) {
 			t.Errorf("%s: permitted %q, not permitted %q", tc.name, reasons, bad)
 		}
 	}
 	// Nobody with a namespace names it: there is no other namespace to look in.
 	w.objects[2].refs = nil
-	if _, bad, _ := judge(w, left(1, 3), left()); len(bad) != 2 {
+	if _, bad, _ := judge(w, left(1, 3), left(), nil); len(bad) != 2 {
 		t.Errorf("without a dependent in a namespace: not permitted %q", bad)
 	}
 }
@@ -54,7 +50,6 @@ func TestOwnerLookedForElsewhere(t *testing.T) {
 func TestOwnerThatHasWaited(t *testing.T) {
 	w := &world{
 		objects: []*thing{{kind: configMaps, name: "keeps", ns: "n"}, {kind: configMaps, name: "held", ns: "n", held: true}, {kind: secrets, name: "secret", ns: "n"}},
-		deletes: []deletion{{1, metav1.DeletePropagationForeground}},
 	}
 	of := func(owner int) ref { return ref{owner, "v1", "ConfigMap", w.objects[owner].name, "unset"} }
 	unknown := ref{0, "example.invalid/v1", "ConfigMap", "keeps", "unset"}
@@ -74,12 +69,11 @@ func TestOwnerThatHasWaited(t *testing.T) {
 		{"one that exists is dropped", left(ended, of(1)), left(ended, of(0), of(1)), false},
 		{"nobody has deleted it", left(state{}, of(0)), left(state{}, of(0), of(1)), false},
 	} {
-		if reasons, bad, _ := judge(w, tc.ours, tc.theirs); (len(bad) == 0) != tc.permitted {
+		if reasons, bad, _ := judge(w, tc.ours, tc.theirs, map[int]bool{1: true}); (len(bad) == 0) != tc.permitted {
 			t.Errorf("%s: permitted %q, not permitted %q", tc.name, reasons, bad)
 		}
 	}
-	w.deletes[0].policy = metav1.DeletePropagationBackground
-	if reasons, bad, _ := judge(w, left(ended, of(0)), left(ended, of(0), of(1))); len(bad) == 0 {
-		t.Errorf("of an owner deleted in the background it is permitted to drop a reference: %q", reasons)
+	if reasons, bad, _ := judge(w, left(ended, of(0)), left(ended, of(0), of(1)), map[int]bool{0: true}); len(bad) == 0 {
+		t.Errorf("of an owner that nobody has seen waiting it is permitted to drop a reference: %q", reasons)
 	}
 }

@@ -3,8 +3,6 @@ package differential
 import (
 	"fmt"
 	"slices"
-
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // These are the differences that are permitted, and that worlds can show; docs/semantics.md lists them.
@@ -36,9 +34,10 @@ const (
 )
 
 // judge compares what two collectors have left of a world, and says which differences are permitted and
-// which are not. After a final one the world goes on in different ways.
-func judge(w *world, ours, theirs map[int]*state) (reasons, bad []string, final bool) {
-	held, unblocked, left := heldUpstream(w, ours, theirs), unblockedUpstream(ours, theirs), forgottenUpstream(w, ours, theirs)
+// which are not. After a final one the world goes on in different ways. waited are the objects that have been
+// seen in foreground deletion. That reap did no more than it may, and no less, is for rules to judge.
+func judge(w *world, ours, theirs map[int]*state, waited map[int]bool) (reasons, bad []string, final bool) {
+	held, unblocked, left := heldUpstream(w, ours, theirs, waited), unblockedUpstream(ours, theirs), forgottenUpstream(w, ours, theirs)
 	lost := misplacedUpstream(w, ours, theirs)
 	for i := range w.objects {
 		a, b := ours[i], theirs[i]
@@ -54,9 +53,9 @@ func judge(w *world, ours, theirs map[int]*state) (reasons, bad []string, final 
 			reasons, final = append(reasons, fmt.Sprintf("object %d: %s", i, misplaced)), true
 		case byChance(w, ours, theirs, i):
 			reasons = append(reasons, fmt.Sprintf("object %d: %s", i, chance))
-		case droppedHere(w, theirs, i, a, b):
+		case droppedHere(w, theirs, i, a, b, waited):
 			reasons = append(reasons, fmt.Sprintf("object %d: %s", i, dropped))
-		case inAMoment(w, ours, theirs, i):
+		case inAMoment(ours, theirs, i, waited):
 			reasons, final = append(reasons, fmt.Sprintf("object %d: %s", i, moment)), true
 		default:
 			bad = append(bad, fmt.Sprintf("object %d: reap leaves %s,\n            upstream leaves %s", i, a, b))
@@ -67,7 +66,7 @@ func judge(w *world, ours, theirs map[int]*state) (reasons, bad []string, final 
 
 // droppedHere is true if an object has a reference that nothing can be proved about, and all that upstream
 // has left it beyond ours is gone or waits.
-func droppedHere(w *world, theirs map[int]*state, i int, a, b *state) bool {
+func droppedHere(w *world, theirs map[int]*state, i int, a, b *state, waited map[int]bool) bool {
 	if a == nil || b == nil || a.deleting != b.deleting || !slices.Equal(a.finalizers, b.finalizers) {
 		return false
 	}
@@ -77,7 +76,7 @@ func droppedHere(w *world, theirs map[int]*state, i int, a, b *state) bool {
 		switch {
 		case n < len(a.refs) && a.refs[n] == r:
 			n++
-		case r.owner < 0 || !names(w, i, r) || theirs[r.owner] == nil || hasWaited(w, theirs[r.owner]):
+		case r.owner < 0 || !names(w, i, r) || theirs[r.owner] == nil || theirs[r.owner].deleting && waited[r.owner]:
 		default:
 			return false
 		}
@@ -85,14 +84,9 @@ func droppedHere(w *world, theirs map[int]*state, i int, a, b *state) bool {
 	return unprovable && n == len(a.refs)
 }
 
-// hasWaited is true if an object that exists may be, or may have been, in foreground deletion.
-func hasWaited(w *world, s *state) bool {
-	return s.waits() || s.deleting && slices.ContainsFunc(w.deletes, func(d deletion) bool { return d.policy == metav1.DeletePropagationForeground })
-}
-
 // inAMoment is true if an object exists in both worlds and differs in references to owners that have waited, and
 // wait no more.
-func inAMoment(w *world, ours, theirs map[int]*state, i int) bool {
+func inAMoment(ours, theirs map[int]*state, i int, waited map[int]bool) bool {
 	a, b := ours[i], theirs[i]
 	if a == nil || b == nil || a.deleting != b.deleting || !slices.Equal(a.finalizers, b.finalizers) {
 		return false
@@ -103,7 +97,7 @@ func inAMoment(w *world, ours, theirs map[int]*state, i int) bool {
 				continue
 			}
 			for _, now := range []map[int]*state{ours, theirs} {
-				if r.owner < 0 || now[r.owner] == nil || now[r.owner].waits() || !hasWaited(w, now[r.owner]) {
+				if r.owner < 0 || now[r.owner] == nil || now[r.owner].waits() || !now[r.owner].deleting || !waited[r.owner] {
 					return false
 				}
 			}
@@ -213,7 +207,7 @@ func same(a, b *state) bool {
 
 // heldUpstream are the objects that wait in upstream's world and not in ours, for nothing but references
 // that do not name them, or for objects that do so themselves.
-func heldUpstream(w *world, ours, theirs map[int]*state) map[int]bool {
+func heldUpstream(w *world, ours, theirs map[int]*state, waited map[int]bool) map[int]bool {
 	held := map[int]bool{}
 	for i := len(w.objects) - 1; i >= 0; i-- { // dependents come after their owners
 		if !theirs[i].waits() || ours[i].waits() {
@@ -226,7 +220,7 @@ func heldUpstream(w *world, ours, theirs map[int]*state) map[int]bool {
 					continue
 				}
 				blockers++
-				if held[j] || !holds(w, j, r) || ours[j] != nil && !slices.Contains(ours[j].refs, r) && droppedHere(w, theirs, j, ours[j], st) {
+				if held[j] || !holds(w, j, r) || ours[j] != nil && !slices.Contains(ours[j].refs, r) && droppedHere(w, theirs, j, ours[j], st, waited) {
 					permitted++
 				}
 			}
@@ -239,9 +233,16 @@ func heldUpstream(w *world, ours, theirs map[int]*state) map[int]bool {
 	return held
 }
 
-// holds is true if a blocking reference of object j is to hold its owner: it names it, or nobody knows.
+// holds is true if a blocking reference of object j is to hold its owner: it names it, or nobody knows and the
+// owner could be the object's.
 func holds(w *world, j int, r ref) bool {
-	return names(w, j, r) || w.objects[j].ns != "" && cannotBeProved(w, j, r)
+	of := w.objects[r.owner].ns
+	return names(w, j, r) || unknown(r) && (of == "" || of == w.objects[j].ns)
+}
+
+// unknown is true if nobody serves the kind that a reference names, or that version of it.
+func unknown(r ref) bool {
+	return !slices.ContainsFunc(kinds, func(k *kind) bool { return k.gvr.GroupVersion().String() == r.apiVersion && k.kind == r.kind })
 }
 
 // names is true if a reference of object j is one to its owner in more than the UID.
