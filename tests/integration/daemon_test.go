@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"syscall"
 	"testing"
+
+	"github.com/reap-dev/reap/tests/program"
 )
 
 // daemon is a server of somebody else's that a test runs for itself. It keeps all that it has below top. Its methods
@@ -15,6 +17,7 @@ import (
 type daemon struct {
 	name    string // for people
 	top     string
+	log     string              // the file with what it writes
 	address string              // where it is to listen
 	quit    syscall.Signal      // asks it to end, without waiting for its clients
 	user    *syscall.Credential // who it runs as; nil for whoever tests
@@ -32,11 +35,11 @@ func newDaemon(t *testing.T, name string, quit syscall.Signal) *daemon {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := &daemon{name: name, top: top, address: freeAddress(t), quit: quit}
+	d := &daemon{name: name, top: top, log: program.LogFile(top), address: freeAddress(t), quit: quit}
 	t.Cleanup(func() {
 		d.stop()
 		if t.Failed() {
-			raw, _ := os.ReadFile(d.path("log")) // what there is helps
+			raw, _ := os.ReadFile(d.log) // what there is helps
 			t.Logf("log of %s:\n%s", name, raw)
 		}
 		if err := os.RemoveAll(top); err != nil {
@@ -92,7 +95,7 @@ func (d *daemon) start(t *testing.T, command ...string) {
 	if len(command) > 0 {
 		d.program, d.args = command[0], command[1:]
 	}
-	log, err := os.OpenFile(d.path("log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	log, err := os.OpenFile(d.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		t.Fatal(err)
 	}
