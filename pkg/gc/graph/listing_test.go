@@ -82,6 +82,24 @@ func TestCatalogChangesWhatBlocks(t *testing.T) {
 	blocks("another kind again", 0)
 }
 
+// A ring is one only while the kinds that it names are served; what blocks whom is the same all the time.
+func TestKindThatIsServedMayCloseARing(t *testing.T) {
+	g := newGraph(t)
+	ref := blocking(to(widgets, "o"))
+	ref.APIVersion = apiVersion(widgets, "v3")
+	g.show(widgets, waiting(object("n", "o", ref)))
+	g.TakeWaitingChanged()
+	if n := len(g.Cycles()); n != 0 {
+		t.Fatalf("%d rings of a version that nobody serves", n)
+	}
+	newer := *widgets
+	newer.Versions = []string{"v3", "v2", "v1"}
+	g.serve(things, &newer, clusters, mirrors)
+	if n := len(g.Cycles()); n != 1 || !g.TakeWaitingChanged() {
+		t.Errorf("%d rings, and nobody looks for them", n)
+	}
+}
+
 // Two resources show one object, each under its own kind; an owner is blocked by either for as long as that is so.
 func TestTwinThatGoesBlocksNoMore(t *testing.T) {
 	g := newGraph(t)

@@ -60,7 +60,9 @@ func TestLossesAreNotedWhileSomebodyWaits(t *testing.T) {
 		g.end(things, object("n", "d"))
 		return len(g.losses)
 	}
-	if n := lose(); n != 0 {
+	g.show(widgets, object("n", "p"))
+	g.show(things, deleting(object("n", "d", to(widgets, "p")), 0))
+	if n := len(g.losses); n != 0 {
 		t.Errorf("%d losses are noted though nobody waits", n)
 	}
 	g.show(widgets, waiting(object("n", "o")))

@@ -142,7 +142,7 @@ func (a answers) ServerGroupsAndResources() ([]*metav1.APIGroup, []*metav1.APIRe
 // What discovery has shown stays while it fails, whichever way the server says so; nothing is made up about the rest.
 func TestDiscoveryThatFailsKeepsWhatWasKnown(t *testing.T) {
 	w := newWorld(t)
-	real, err := discovery.NewDiscoveryClientForConfig(w.config)
+	whatever, err := discovery.NewDiscoveryClientForConfig(w.config)
 	w.must(err)
 	gv := func(v string) schema.GroupVersion { return schema.GroupVersion{Group: exampleGroup, Version: v} }
 	list := func(v string) *metav1.APIResourceList {
@@ -151,7 +151,7 @@ func TestDiscoveryThatFailsKeepsWhatWasKnown(t *testing.T) {
 		}}
 	}
 	group := &metav1.APIGroup{Name: exampleGroup, Versions: []metav1.GroupVersionForDiscovery{{GroupVersion: gv("v2").String()}, {GroupVersion: gv("v1").String()}}}
-	whole := answers{real, []*metav1.APIGroup{group}, []*metav1.APIResourceList{list("v2"), list("v1")}, nil}
+	whole := answers{whatever, []*metav1.APIGroup{group}, []*metav1.APIResourceList{list("v2"), list("v1")}, nil}
 	half := &metav1.APIGroup{Name: exampleGroup, Versions: []metav1.GroupVersionForDiscovery{{GroupVersion: gv("v1").String()}}}
 	no := errors.New("no")
 	for name, c := range map[string]struct {
@@ -160,12 +160,12 @@ func TestDiscoveryThatFailsKeepsWhatWasKnown(t *testing.T) {
 		versions []string
 		never    []schema.GroupVersion
 	}{
-		"a version":                 {true, answers{real, whole.groups, []*metav1.APIResourceList{list("v1")}, map[schema.GroupVersion]error{gv("v2"): no}}, []string{"v2", "v1"}, nil},
-		"a version not listed":      {true, answers{real, []*metav1.APIGroup{half}, []*metav1.APIResourceList{list("v1")}, map[schema.GroupVersion]error{gv("v2"): no}}, []string{"v2", "v1"}, nil},
-		"a group not listed":        {true, answers{real, nil, nil, map[schema.GroupVersion]error{gv("v2"): no, gv("v1"): no}}, []string{"v2", "v1"}, nil},
-		"a version never seen":      {false, answers{real, whole.groups, []*metav1.APIResourceList{list("v1")}, map[schema.GroupVersion]error{gv("v2"): no}}, []string{"v1"}, []schema.GroupVersion{gv("v2")}},
-		"a group that is gone":      {true, answers{real, nil, nil, nil}, nil, nil},
-		"a version that is no more": {true, answers{real, []*metav1.APIGroup{half}, []*metav1.APIResourceList{list("v1")}, nil}, []string{"v1"}, nil},
+		"a version":                 {true, answers{whatever, whole.groups, []*metav1.APIResourceList{list("v1")}, map[schema.GroupVersion]error{gv("v2"): no}}, []string{"v2", "v1"}, nil},
+		"a version not listed":      {true, answers{whatever, []*metav1.APIGroup{half}, []*metav1.APIResourceList{list("v1")}, map[schema.GroupVersion]error{gv("v2"): no}}, []string{"v2", "v1"}, nil},
+		"a group not listed":        {true, answers{whatever, nil, nil, map[schema.GroupVersion]error{gv("v2"): no, gv("v1"): no}}, []string{"v2", "v1"}, nil},
+		"a version never seen":      {false, answers{whatever, whole.groups, []*metav1.APIResourceList{list("v1")}, map[schema.GroupVersion]error{gv("v2"): no}}, []string{"v1"}, []schema.GroupVersion{gv("v2")}},
+		"a group that is gone":      {true, answers{whatever, nil, nil, nil}, nil, nil},
+		"a version that is no more": {true, answers{whatever, []*metav1.APIGroup{half}, []*metav1.APIResourceList{list("v1")}, nil}, []string{"v1"}, nil},
 	} {
 		var v versions
 		if c.known {
@@ -182,7 +182,7 @@ func TestDiscoveryThatFailsKeepsWhatWasKnown(t *testing.T) {
 			t.Errorf("%s: versions %v, never seen %v", name, got, found.never)
 		}
 	}
-	if _, err := (&versions{}).discover(t.Context(), failing{real}, nil); err == nil {
+	if _, err := (&versions{}).discover(t.Context(), failing{whatever}, nil); err == nil {
 		t.Error("a server that says nothing serves nothing")
 	}
 }

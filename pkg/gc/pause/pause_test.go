@@ -36,7 +36,7 @@ func TestWhatCannotBeUnderstoodIsAPause(t *testing.T) {
 			t.Errorf("%q: %v", value, err)
 		}
 	}
-	s, err := stateOf(map[string]string{keyPaused: "true", keySince: "yesterday", keyPast: "never\n2020-01-01T00:00:00Z\n\n2020-01-02T00:00:00Z/2020-01-01T00:00:00Z\n"})
+	s, err := stateOf(map[string]string{keyPaused: "true", keySince: "yesterday", keyPast: "never\nnever/2020-01-01T00:00:00Z\n2020-01-01T00:00:00Z/never\n2020-01-01T00:00:00Z\n\n2020-01-02T00:00:00Z/2020-01-01T00:00:00Z\n"})
 	if err != nil || !s.Paused || !s.Since.IsZero() || len(s.Past) != 0 {
 		t.Errorf("%+v, %v", s, err)
 	}
