@@ -160,3 +160,41 @@ func TestUnblockWritesFalse(t *testing.T) {
 		t.Errorf("%v, %v", outcome, err)
 	}
 }
+
+// With a resourceVersion a cache could answer, which proves nothing; without a limit a list of everything comes at once.
+func TestReadsAndListsAskTheStore(t *testing.T) {
+	for _, name := range []string{"read", "read of the status", "list"} {
+		asked := ""
+		a := through(t, func(r *http.Request) (*http.Response, error) {
+			asked = r.URL.RequestURI()
+			return nil, errors.New("the server is down")
+		}, func() error { return nil })
+		if err := calls[name](t.Context(), a); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+		want := "/api/v1/namespaces/ns/configmaps/n"
+		if name == "list" {
+			want = "/api/v1/namespaces/ns/configmaps?limit=500"
+		}
+		if asked != want {
+			t.Errorf("%s: asked %s, want %s", name, asked, want)
+		}
+	}
+}
+
+// A reference is judged at its own coordinates, of which its version is one.
+func TestOwnerIsReadAtTheReferencesVersion(t *testing.T) {
+	asked := ""
+	a := through(t, func(r *http.Request) (*http.Response, error) {
+		asked = r.URL.RequestURI()
+		return nil, errors.New("the server is down")
+	}, func() error { return nil })
+	_, err := a.Verify(t.Context(), graph.OwnerView{
+		Reference: graph.Reference{APIVersion: "example.com/v1", Kind: "Widget", Name: "owner", UID: "uid"},
+		Resource:  &graph.Resource{Group: "example.com", Name: "widgets", Kind: "Widget", Versions: []string{"v2", "v1"}, Namespaced: true},
+		At:        graph.Coordinates{Group: "example.com", Kind: "Widget", Namespace: "ns", Name: "owner"},
+	}, time.Unix(1, 0))
+	if want := "/apis/example.com/v1/namespaces/ns/widgets/owner"; err == nil || asked != want {
+		t.Errorf("asked %s, want %s (%v)", asked, want, err)
+	}
+}
