@@ -37,6 +37,7 @@ var may = map[string][]string{
 	"pkg/gc/observe": {"pkg/bound", "pkg/gc/graph"},
 	"pkg/gc/act":     {"pkg/gc/graph"},
 	"pkg/gc/decide":  {"pkg/gc/graph"},
+	"pkg/gc/plan":    {"pkg/gc/decide", "pkg/gc/graph"},
 	"pkg/gc/graph":   {},
 	"pkg/gc/listing": {"pkg/bound", "pkg/gc/act", "pkg/gc/decide", "pkg/gc/graph", "pkg/gc/lint", "pkg/gc/observe"},
 	"pkg/gc/lint":    {"pkg/gc/decide", "pkg/gc/graph"},
@@ -63,6 +64,7 @@ var pure = map[string][]string{
 	"pkg/gc/graph":  {"errors", "fmt", "iter", "slices", "sync", "time", "k8s.io/apimachinery/pkg/apis/meta/v1", "k8s.io/apimachinery/pkg/runtime/schema", "k8s.io/apimachinery/pkg/types"},
 	"pkg/gc/decide": {"errors", "fmt", "math", "slices", "time", "k8s.io/apimachinery/pkg/apis/meta/v1", "k8s.io/apimachinery/pkg/runtime/schema", "k8s.io/apimachinery/pkg/types", "k8s.io/apimachinery/pkg/util/resourceversion"},
 	"pkg/gc/lint":   {"cmp", "slices", "time"},
+	"pkg/gc/plan":   {"cmp", "container/heap", "slices", "strconv", "time", "k8s.io/apimachinery/pkg/apis/meta/v1", "k8s.io/apimachinery/pkg/runtime/schema", "k8s.io/apimachinery/pkg/types"},
 }
 
 // imports returns what the files below the project's pkg import, by package,

@@ -82,7 +82,7 @@ func (o *object) bound() bool { return o.held || o.foreground || o.orphan }
 func (o *object) record() *graph.Record {
 	r := &graph.Record{
 		Namespace: o.namespace, Name: o.name, UID: o.uid, ResourceVersion: strconv.Itoa(o.version),
-		References: o.refs, Deleting: o.deleting, Foreground: o.foreground, Orphan: o.orphan,
+		References: o.refs, Deleting: o.deleting, Foreground: o.foreground, Orphan: o.orphan, OtherFinalizers: o.held,
 	}
 	if o.deleting {
 		r.DeletedAt = o.deletedAt.Unix()

@@ -19,16 +19,23 @@ type Record struct {
 	// Deleting is true once the object has a deletionTimestamp.
 	Deleting bool
 	// Foreground and Orphan say which of the two garbage collection finalizers
-	// the object carries. No other finalizer is kept: finalizers are edited from
-	// a live read only.
+	// the object carries. Of others it is only known that there are some: finalizers are
+	// edited from a live read only.
 	Foreground bool
 	Orphan     bool
+	// OtherFinalizers is true if the object carries any finalizer but those two and
+	// DefinitionFinalizer.
+	OtherFinalizers bool
 	// DeletedAt is the deletionTimestamp in seconds since 1970; 0 unless Deleting.
 	DeletedAt int64
 	// SyncTimeout is what SyncTimeoutAnnotation says: NoTimeout, a positive duration, or
 	// 0 if it is not there, cannot be understood, or the object is not Foreground.
 	SyncTimeout time.Duration
 }
+
+// DefinitionFinalizer is the finalizer that the API server puts on a
+// CustomResourceDefinition, and takes off by itself once the objects of that are gone.
+const DefinitionFinalizer = "customresourcecleanup.apiextensions.k8s.io"
 
 // NoTimeout is a foreground deletion that is never given up on.
 const NoTimeout time.Duration = -1
@@ -148,6 +155,9 @@ func RecordOf(o metav1.Object) *Record {
 			r.Foreground = true
 		case metav1.FinalizerOrphanDependents:
 			r.Orphan = true
+		case DefinitionFinalizer:
+		default:
+			r.OtherFinalizers = true
 		}
 	}
 	if t := o.GetDeletionTimestamp(); t != nil {

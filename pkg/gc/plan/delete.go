@@ -1,0 +1,226 @@
+package plan
+
+import (
+	"slices"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/reap-dev/reap/pkg/gc/decide"
+	"github.com/reap-dev/reap/pkg/gc/graph"
+)
+
+// Delete foretells what DELETEs of the targets with a propagation policy, one after
+// another, would do from the time now on; without a policy each resource's own default
+// counts. It changes nothing, and may be called again.
+func (w *World) Delete(p metav1.DeletionPropagation, rules Rules, now time.Time) *Result {
+	r := w.run(p, rules, schedule{}, now)
+	if !r.raced {
+		return r.result(nil)
+	}
+	// Whatever comes out differently when other things are done first cannot be foretold.
+	var others []*run
+	for _, s := range []schedule{{last: true}, {orphanFirst: true}, {last: true, orphanFirst: true}} {
+		others = append(others, w.run(p, rules, s, now))
+	}
+	return r.result(others)
+}
+
+func (w *World) run(p metav1.DeletionPropagation, rules Rules, s schedule, now time.Time) *run {
+	r := newRun(w, rules, s, now)
+	for _, t := range r.things {
+		if t.rec.Deleting {
+			r.open(t) // which goes on
+		}
+	}
+	for _, k := range w.targets {
+		if t := r.byKey[k]; t != nil {
+			r.delete(t, p, Requested, nil, nil)
+		}
+	}
+	for _, t := range r.things {
+		if !t.gone {
+			r.consider(t.keys)
+		}
+	}
+	r.play()
+	return r
+}
+
+// fate says what has become of an object; empty if the deletion does not concern it.
+func (r *run) fate(t *thing) Fate {
+	switch {
+	case t.gone:
+		return Gone
+	case t.touched && t.rec.Deleting:
+		return Stuck
+	case len(t.loses) > 0:
+		return Freed
+	}
+	for _, ref := range t.rec.References {
+		for _, o := range r.byUID[ref.UID] {
+			if o != t && o.touched && o.rec.Deleting {
+				return Unchanged
+			}
+		}
+	}
+	return ""
+}
+
+// result tells what has come out; others are runs of the same with other schedules.
+func (r *run) result(others []*run) *Result {
+	res := &Result{Took: r.now.Sub(r.began)}
+	var concerned []*thing
+	fates := make(map[*thing]Fate, len(r.things))
+	for _, t := range r.things {
+		f := r.fate(t)
+		for _, other := range others {
+			if f == "" && other.fate(other.things[t.rank]) != "" {
+				f = Unchanged // uncertainly
+			}
+		}
+		if f != "" {
+			fates[t] = f
+			concerned = append(concerned, t)
+		}
+	}
+	rank := map[Fate]int{Gone: 0, Stuck: 1, Freed: 2, Unchanged: 3}
+	slices.SortStableFunc(concerned, func(a, b *thing) int {
+		if fates[a] != fates[b] {
+			return rank[fates[a]] - rank[fates[b]]
+		}
+		if fates[a] == Gone {
+			return a.ended - b.ended
+		}
+		return 0
+	})
+	index := make(map[*thing]int, len(concerned))
+	for i, t := range concerned {
+		index[t] = i
+	}
+	for _, t := range concerned {
+		o := Object{
+			Key: t.keys[0], Record: t.first, Fate: fates[t], Reason: t.reason, Policy: t.policy, By: -1, At: t.at, Step: t.step,
+			Loses: t.loses, Unblocks: t.unblocks, TimedOut: t.timedOut, Ring: t.ring,
+		}
+		if t.by != nil {
+			o.By = index[t.by]
+		}
+		if t.rec.Deleting && t.reason == "" {
+			o.Reason = Deleted
+		}
+		switch o.Fate {
+		case Stuck:
+			r.explainStuck(t, &o, index)
+		case Freed, Unchanged:
+			r.explainKept(t, &o)
+		}
+		for _, other := range others {
+			same := other.things[t.rank]
+			o.Uncertain = o.Uncertain || other.fate(same) != o.Fate || !sameReferences(same.loses, t.loses)
+		}
+		res.Objects = append(res.Objects, o)
+	}
+	for _, e := range r.events {
+		res.Events = append(res.Events, Event{What: e.what, Object: index[e.of], At: e.at, After: e.after})
+	}
+	for _, ring := range r.rings {
+		var members []int
+		for _, t := range ring {
+			members = append(members, index[t])
+		}
+		res.Rings = append(res.Rings, members)
+	}
+	r.addNotes(res, concerned)
+	return res
+}
+
+// sameReferences is true if both hold the same, in whatever order.
+func sameReferences(a, b []graph.Reference) bool {
+	return len(a) == len(b) && !slices.ContainsFunc(a, func(ref graph.Reference) bool { return !slices.Contains(b, ref) })
+}
+
+// explainStuck says what keeps an object that is being deleted.
+func (r *run) explainStuck(t *thing, o *Object, index map[*thing]int) {
+	switch {
+	case t.contents != nil && !t.contents.empty:
+		o.Held = HasContents
+	case t.rec.Orphan:
+		o.Held = OrphaningWaits
+	case t.rec.Foreground:
+		o.Held = Reason(decide.WaitsForDependent)
+		for _, k := range t.keys {
+			for _, b := range r.sorted(r.g.Blockers(k, blockersNamed)) {
+				if i, is := index[r.byKey[b.Key]]; is && !slices.Contains(o.Blockers, i) {
+					o.Blockers = append(o.Blockers, i)
+				}
+			}
+		}
+	default:
+		o.Held = OtherFinalizer
+	}
+}
+
+// blockersNamed bounds how many blockers of one object are named.
+const blockersNamed = 100
+
+// explainKept says what keeps an object that nobody deletes.
+func (r *run) explainKept(t *thing, o *Object) {
+	for _, k := range t.keys {
+		v, ok := r.g.View(k)
+		if !ok {
+			continue
+		}
+		r.complete(&v)
+		o.Held = Reason(decide.From(r.g, &v, r.rules.Options, r.now).Reason)
+		for i := range v.Owners {
+			o.Keeps = append(o.Keeps, Kept{v.Owners[i].Reference, decide.Judge(&v.Owners[i], v.Record.Namespace, r.now)})
+		}
+		return
+	}
+}
+
+// addNotes names what cannot be foretold.
+func (r *run) addNotes(res *Result, concerned []*thing) {
+	notes := map[NoteKind]*Note{}
+	note := func(k NoteKind, i int) {
+		n := notes[k]
+		if n == nil {
+			n = &Note{What: k, First: i}
+			notes[k] = n
+		}
+		n.Count++
+	}
+	for i, t := range concerned {
+		o := &res.Objects[i]
+		if o.Fate == Gone && o.Key.Resource == pods && !t.first.Deleting {
+			note(PodGrace, i)
+		}
+		if o.Fate == Stuck && o.Held == OtherFinalizer {
+			note(ForeignFinalizer, i)
+		}
+		if t.rec.Deleting && !t.first.Deleting && r.controlled(t) {
+			note(ControllerReacts, i)
+		}
+		if r.unseen[t] {
+			note(UnseenOwner, i)
+		}
+		if o.Uncertain {
+			note(Timing, i)
+		}
+	}
+	for _, k := range []NoteKind{PodGrace, ControllerReacts, ForeignFinalizer, UnseenOwner, Timing} {
+		if n := notes[k]; n != nil {
+			res.Notes = append(res.Notes, *n)
+		}
+	}
+}
+
+// controlled is true if an object that is deleted has a controller that stays, and may
+// make another one.
+func (r *run) controlled(t *thing) bool {
+	v := r.g.ViewOf(t.keys[0].Resource, t.first)
+	return slices.ContainsFunc(v.Owners, func(o graph.OwnerView) bool {
+		return o.Reference.Controller == graph.True && o.Observed != nil && !o.Observed.Deleting
+	})
+}

@@ -1,0 +1,492 @@
+package plan
+
+import (
+	"cmp"
+	"container/heap"
+	"slices"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/reap-dev/reap/pkg/gc/decide"
+	"github.com/reap-dev/reap/pkg/gc/graph"
+)
+
+// run is one simulation.
+type run struct {
+	rules      Rules
+	schedule   schedule
+	g          *graph.Graph
+	began, now time.Time
+
+	things []*thing // in the order of their names
+	byKey  map[graph.Key]*thing
+	byUID  map[types.UID][]*thing
+	// inNamespace and ofResource find what namespaces and definitions contain.
+	inNamespace map[string][]*thing
+	ofResource  map[schema.GroupResource][]*thing
+
+	queue, orphans     []graph.Key
+	queued, orphanings map[graph.Key]bool
+	controllers        []*container // that have something to do
+	timers             timers
+	// ringsAt is when rings are looked for; the zero time if nothing has changed.
+	ringsAt    time.Time
+	tombstones map[types.UID]bool
+
+	events []event
+	rings  [][]*thing
+	// raced is true if something was seen that makes fates depend on what comes first.
+	raced bool
+	// unseen counts the owners that nobody could read.
+	unseen map[*thing]bool
+}
+
+// event is an Event with its step.
+type event struct {
+	what  What
+	of    *thing
+	at    time.Duration
+	after []int
+	step  int
+}
+
+// schedule says in which order a run does what can be done at the same time.
+type schedule struct {
+	last        bool // what came last is done first
+	orphanFirst bool
+}
+
+// thing is an object of the simulated server.
+type thing struct {
+	// keys name it under each resource that shows it.
+	keys []graph.Key
+	rank int
+	// first is the record before the deletion, and rec the present one, or the last.
+	first, rec *graph.Record
+	gone       bool
+	contents   *container   // of a namespace or definition that is being deleted
+	in         []*container // those that wait for its end
+
+	reason         Reason
+	policy         metav1.DeletionPropagation
+	by             *thing
+	touched        bool
+	loses          []graph.Reference
+	unblocks       []graph.Reference
+	timedOut       bool
+	ring           int
+	at             time.Duration
+	step           int
+	marked, ended  int   // events; -1
+	cleared        []int // events that ended what blocked it
+	orphaningWaits bool
+	orphaningSince time.Time
+}
+
+// newRun begins a simulation with a copy of its own.
+func newRun(w *World, rules Rules, s schedule, now time.Time) *run {
+	copied := w.graph.Excerpt(w.graph.Reached, func(graph.Node) graph.Contents { return graph.Contents{} })
+	r := &run{
+		rules: rules, schedule: s, g: copied.Graph, began: now, now: now,
+		byKey: make(map[graph.Key]*thing, len(copied.Reached)), byUID: make(map[types.UID][]*thing, len(copied.Reached)),
+		queued: map[graph.Key]bool{}, orphanings: map[graph.Key]bool{}, tombstones: map[types.UID]bool{}, unseen: map[*thing]bool{},
+		timers: timers{at: map[graph.Key]time.Time{}},
+	}
+	copied.AssumeListed(now)
+	for _, k := range copied.Reached {
+		v, _ := r.g.View(k)
+		r.enter(k, v.Record)
+	}
+	slices.SortFunc(r.things, func(a, b *thing) int {
+		return cmp.Or(
+			cmp.Compare(a.first.Namespace, b.first.Namespace), cmp.Compare(a.keys[0].Resource.Group, b.keys[0].Resource.Group),
+			cmp.Compare(a.keys[0].Resource.Resource, b.keys[0].Resource.Resource), cmp.Compare(a.first.Name, b.first.Name), cmp.Compare(a.first.UID, b.first.UID))
+	})
+	for i, t := range r.things {
+		t.rank = i
+	}
+	return r
+}
+
+// enter makes an object of the graph one of the server. Resources that show the same UID
+// under the same name show one object.
+func (r *run) enter(k graph.Key, rec *graph.Record) {
+	for _, t := range r.byUID[k.UID] {
+		if t.first.Namespace == rec.Namespace && t.first.Name == rec.Name {
+			t.keys = append(t.keys, k)
+			slices.SortFunc(t.keys, func(a, b graph.Key) int { return cmp.Compare(a.Resource.String(), b.Resource.String()) })
+			r.byKey[k] = t
+			return
+		}
+	}
+	t := &thing{keys: []graph.Key{k}, first: rec, rec: rec, marked: -1, ended: -1}
+	r.things = append(r.things, t)
+	r.byUID[k.UID] = append(r.byUID[k.UID], t)
+	r.byKey[k] = t
+}
+
+// play goes on until nothing happens any more.
+func (r *run) play() {
+	for {
+		switch {
+		case len(r.controllers) > 0:
+			c := r.controllers[0]
+			r.controllers = r.controllers[1:]
+			r.control(c)
+		case len(r.orphans) > 0 && (r.schedule.orphanFirst || len(r.queue) == 0):
+			k := r.take(&r.orphans)
+			delete(r.orphanings, k)
+			r.orphan(k)
+		case len(r.queue) > 0:
+			k := r.take(&r.queue)
+			delete(r.queued, k)
+			r.attempt(k)
+		case !r.wait():
+			return
+		}
+	}
+}
+
+// take takes the next key out of a queue.
+func (r *run) take(queue *[]graph.Key) graph.Key {
+	at := 0
+	if r.schedule.last {
+		at = len(*queue) - 1
+	}
+	k := (*queue)[at]
+	if at == 0 {
+		*queue = (*queue)[1:]
+	} else {
+		*queue = (*queue)[:at]
+	}
+	return k
+}
+
+// wait lets time pass until something is to be done; false if nothing ever is.
+func (r *run) wait() bool {
+	if r.rules.Rings && r.g.TakeWaitingChanged() && r.ringsAt.IsZero() {
+		r.ringsAt = r.now.Add(ringsEvery)
+	}
+	next, any := r.timers.next()
+	switch {
+	case !r.ringsAt.IsZero() && (!any || !next.Before(r.ringsAt)):
+		r.now, r.ringsAt = r.ringsAt, time.Time{}
+		r.breakRings()
+		return true
+	case !any:
+		return false
+	}
+	r.now = next
+	r.consider(r.timers.due(next))
+	return true
+}
+
+// ringsEvery is how often the collector looks for rings.
+const ringsEvery = time.Second
+
+// consider puts objects into the queue, in the order of their names.
+func (r *run) consider(keys []graph.Key) {
+	from := len(r.queue)
+	for _, k := range keys {
+		if r.byKey[k] != nil && !r.queued[k] {
+			r.queued[k] = true
+			r.queue = append(r.queue, k)
+		}
+	}
+	slices.SortFunc(r.queue[from:], func(a, b graph.Key) int {
+		return cmp.Or(cmp.Compare(r.byKey[a].rank, r.byKey[b].rank), cmp.Compare(a.Resource.String(), b.Resource.String()))
+	})
+}
+
+// note writes down what happens to an object, and returns the event's number.
+func (r *run) note(what What, t *thing, after []int) int {
+	slices.Sort(after)
+	e := event{what: what, of: t, at: r.now.Sub(r.began), after: slices.Compact(after)}
+	for _, i := range e.after {
+		e.step = max(e.step, r.events[i].step)
+	}
+	if what == Ended {
+		e.step++
+		t.step = e.step
+	}
+	t.touched, t.at = true, e.at
+	r.events = append(r.events, e)
+	return len(r.events) - 1
+}
+
+// after returns what has happened to the owners that references name: their ends, or that
+// they wait.
+func (r *run) after(refs []graph.Reference) (events []int, by *thing) {
+	for i := range refs {
+		for _, o := range r.byUID[refs[i].UID] {
+			switch {
+			case o.ended >= 0:
+				events = append(events, o.ended)
+			case o.marked >= 0:
+				events = append(events, o.marked)
+			default:
+				continue
+			}
+			if by == nil {
+				by = o
+			}
+		}
+	}
+	return events, by
+}
+
+// attempt is a turn of the collector with one object, as pkg/gc/attempt.go takes it.
+func (r *run) attempt(k graph.Key) {
+	for {
+		v, ok := r.g.View(k)
+		if !ok || v.Resource == nil {
+			return
+		}
+		t := r.byKey[k]
+		r.complete(&v)
+		d := decide.From(r.g, &v, r.rules.Options, r.now)
+		r.noteRaces(&v, d)
+		switch d.Action {
+		case decide.Nothing:
+			if v.Record.WaitingForDependents() && !d.Again.IsZero() {
+				r.timers.set(k, d.Again)
+			}
+		case decide.Confirm: // the copy is all there is to read
+			r.g.Confirm(k, v.Record, r.now)
+			continue
+		case decide.Verify:
+			r.verify(t, d.Verify)
+			continue
+		case decide.Orphan:
+			if !r.orphanings[k] {
+				r.orphanings[k] = true
+				r.orphans = append(r.orphans, k)
+			}
+		case decide.Release:
+			t.timedOut = t.timedOut || d.Reason == decide.TimedOut
+			released := *t.rec
+			released.Foreground = false
+			after := t.cleared
+			if t.marked >= 0 {
+				after = append(after, t.marked)
+			}
+			r.put(t, &released, Released, after)
+		case decide.Delete:
+			after, by := r.after(v.Record.References)
+			r.delete(t, d.Policy, Reason(d.Reason), by, after)
+		case decide.Drop:
+			after, by := r.after(d.Drop)
+			r.drop(t, d.Drop, Reason(d.Reason), by, after)
+		}
+		return
+	}
+}
+
+// complete adds to the view what the collector remembers of orphaned owners.
+func (r *run) complete(v *graph.View) {
+	for i := range v.Owners {
+		o := &v.Owners[i]
+		uid := o.Reference.UID
+		o.Orphaned = (o.Observed == nil || o.Fact.Proved()) && (r.tombstones[uid] || r.rules.Orphaned != nil && r.rules.Orphaned(uid))
+	}
+}
+
+// noteRaces notes that fates may depend on what comes first: where an owner lets its
+// dependents stay, or a reference keeps an object from being deleted for ever, it matters
+// which other references the object has by then; and where a deadline has passed already when
+// an object is deleted, it matters which of its dependents have been looked at.
+func (r *run) noteRaces(v *graph.View, d decide.Decision) {
+	if d.Action == decide.Orphan || d.Reason == decide.TimedOut && !v.Wait.Since.Before(r.now) {
+		r.raced = true
+		return
+	}
+	for i := range v.Owners {
+		if s := decide.Judge(&v.Owners[i], v.Record.Namespace, r.now); s == decide.Unknown || s == decide.Invalid {
+			r.raced = true
+			return
+		}
+	}
+}
+
+// verify reads owners on the simulated server.
+func (r *run) verify(t *thing, owners []graph.OwnerView) {
+	for i := range owners {
+		o := &owners[i]
+		f := graph.Fact{State: graph.Present, Seen: r.now}
+		switch {
+		case o.Observed != nil:
+			f.Waiting, f.Version = o.Observed.WaitingForDependents(), o.Observed.ResourceVersion
+		case r.ended(o):
+			f = graph.Fact{State: graph.Absent}
+		case o.Fact.State == graph.Present:
+			// It was there when somebody read it, and nothing here ends it.
+		case shown(o.Resource):
+			f = graph.Fact{State: graph.Absent}
+		default:
+			r.unseen[t] = true // which keeps the object
+		}
+		r.g.Learn(o.Reference.UID, o.At, f)
+	}
+}
+
+// ended is true of an owner that has gone in this simulation, under whatever resource.
+func (r *run) ended(o *graph.OwnerView) bool {
+	for _, t := range r.byUID[o.Reference.UID] {
+		if t.gone && t.first.Name == o.At.Name && t.first.Namespace == o.At.Namespace {
+			return true
+		}
+	}
+	return false
+}
+
+// orphan frees the dependents of an owner that is deleted with policy Orphan, and lets it
+// go, as pkg/gc/orphaner.go does.
+func (r *run) orphan(k graph.Key) {
+	t := r.byKey[k]
+	if t.gone || !t.rec.Deleting || !t.rec.Orphan {
+		return
+	}
+	served := true
+	var after []int
+	if t.marked >= 0 {
+		after = append(after, t.marked)
+	}
+	for _, d := range r.sorted(r.g.Dependents(k.UID)) {
+		if r.g.Catalog().Resource(d.Key.Resource) == nil {
+			served = false
+			continue
+		}
+		of := r.byKey[d.Key]
+		var drop []graph.Reference
+		for _, ref := range of.rec.References {
+			if ref.UID == k.UID {
+				drop = append(drop, ref)
+			}
+		}
+		if len(drop) > 0 {
+			after = append(after, r.drop(of, drop, Reason(decide.OwnerOrphaned), t, slices.Clone(after[:min(1, len(after))])))
+		}
+	}
+	if r.rules.Holds != "" || !served {
+		if !t.orphaningWaits {
+			t.orphaningWaits, t.orphaningSince = true, r.now
+			if r.rules.OrphanTimeout > 0 {
+				r.timers.set(k, r.now.Add(r.rules.OrphanTimeout))
+			}
+			return
+		}
+		if r.rules.OrphanTimeout == 0 || r.now.Before(t.orphaningSince.Add(r.rules.OrphanTimeout)) {
+			return
+		}
+		t.timedOut = true
+	}
+	r.tombstones[k.UID] = true
+	released := *t.rec
+	released.Orphan = false
+	r.put(t, &released, Released, after)
+}
+
+// sorted puts nodes into the order of their names.
+func (r *run) sorted(nodes []graph.Node) []graph.Node {
+	nodes = slices.DeleteFunc(nodes, func(n graph.Node) bool { return r.byKey[n.Key] == nil })
+	slices.SortFunc(nodes, func(a, b graph.Node) int { return cmp.Compare(r.byKey[a.Key].rank, r.byKey[b.Key].rank) })
+	return nodes
+}
+
+// breakRings breaks the rings that there are, as pkg/gc/breaker.go does.
+func (r *run) breakRings() {
+	rings := r.g.Cycles()
+	for _, ring := range rings {
+		slices.SortFunc(ring, func(a, b graph.Member) int { return cmp.Compare(r.byKey[a.Key].rank, r.byKey[b.Key].rank) })
+	}
+	slices.SortFunc(rings, func(a, b []graph.Member) int { return cmp.Compare(r.byKey[a[0].Key].rank, r.byKey[b[0].Key].rank) })
+	for _, ring := range rings {
+		var members []*thing
+		var after []int
+		for _, m := range ring {
+			t := r.byKey[m.Key]
+			if !slices.Contains(members[max(0, len(members)-1):], t) {
+				members = append(members, t)
+			}
+			if t.marked >= 0 {
+				after = append(after, t.marked)
+			}
+		}
+		r.rings = append(r.rings, members)
+		for _, m := range ring {
+			t := r.byKey[m.Key]
+			if t.ring == 0 {
+				t.ring = len(r.rings)
+			}
+			free := *t.rec
+			free.References = slices.Clone(free.References)
+			for i, ref := range free.References {
+				if slices.Contains(m.Blocking, ref) {
+					free.References[i].BlockOwnerDeletion = graph.False
+					t.unblocks = append(t.unblocks, ref)
+				}
+			}
+			r.put(t, &free, Unblocked, slices.Clone(after))
+		}
+	}
+}
+
+// timers hold when objects are looked at again.
+type timers struct {
+	at   map[graph.Key]time.Time
+	heap timerHeap
+}
+
+type timer struct {
+	at time.Time
+	k  graph.Key
+}
+
+// set has an object looked at again at a time, unless it will be sooner.
+func (t *timers) set(k graph.Key, at time.Time) {
+	if set, is := t.at[k]; is && !at.Before(set) {
+		return
+	}
+	t.at[k] = at
+	heap.Push(&t.heap, timer{at, k})
+}
+
+// next returns when the next object is to be looked at.
+func (t *timers) next() (time.Time, bool) {
+	for len(t.heap) > 0 {
+		first := t.heap[0]
+		if set, is := t.at[first.k]; is && set.Equal(first.at) {
+			return first.at, true
+		}
+		heap.Pop(&t.heap) // another time was set since
+	}
+	return time.Time{}, false
+}
+
+// due takes out the objects that are to be looked at by a time.
+func (t *timers) due(now time.Time) (keys []graph.Key) {
+	for {
+		at, any := t.next()
+		if !any || at.After(now) {
+			return keys
+		}
+		k := heap.Pop(&t.heap).(timer).k
+		delete(t.at, k)
+		keys = append(keys, k)
+	}
+}
+
+type timerHeap []timer
+
+func (h timerHeap) Len() int           { return len(h) }
+func (h timerHeap) Less(i, j int) bool { return h[i].at.Before(h[j].at) }
+func (h timerHeap) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
+func (h *timerHeap) Push(x any)        { *h = append(*h, x.(timer)) }
+func (h *timerHeap) Pop() any {
+	last := (*h)[len(*h)-1]
+	*h = (*h)[:len(*h)-1]
+	return last
+}

@@ -1,0 +1,295 @@
+package model
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/reap-dev/reap/pkg/gc/graph"
+	"github.com/reap-dev/reap/pkg/gc/plan"
+)
+
+var planSeed = flag.Uint64("model.plan", 0, "plan only in the random world of this seed")
+
+// TestPlans foretells deletions in random worlds, then makes them, and holds what happens
+// against what was foretold.
+func TestPlans(t *testing.T) {
+	if *planSeed != 0 {
+		tryPlan(t, *planSeed)
+		return
+	}
+	worlds := uint64(plans / slowness)
+	if testing.Short() {
+		worlds /= 10
+	}
+	var next, gone, stuck, freed, timedOut, rings, uncertain atomic.Int64
+	t.Run("search", func(t *testing.T) {
+		for n := range runtime.GOMAXPROCS(0) {
+			t.Run(fmt.Sprint(n), func(t *testing.T) {
+				t.Parallel()
+				for {
+					seed := uint64(next.Add(1))
+					if seed > worlds || t.Failed() {
+						return
+					}
+					res := tryPlan(t, seed)
+					if res == nil {
+						continue
+					}
+					rings.Add(int64(len(res.Rings)))
+					for _, o := range res.Objects {
+						counter := map[plan.Fate]*atomic.Int64{plan.Gone: &gone, plan.Stuck: &stuck, plan.Freed: &freed}[o.Fate]
+						if counter != nil {
+							counter.Add(1)
+						}
+						if o.TimedOut {
+							timedOut.Add(1)
+						}
+						if o.Uncertain {
+							uncertain.Add(1)
+						}
+					}
+				}
+			})
+		}
+	})
+	t.Logf("%d worlds: %d objects gone, %d stuck, %d freed, %d timed out, %d rings, %d uncertain", worlds, gone.Load(), stuck.Load(), freed.Load(), timedOut.Load(), rings.Load(), uncertain.Load())
+	if n := int64(worlds); n > 1000 && (gone.Load() < n || min(stuck.Load(), freed.Load()) < n/10 || min(timedOut.Load(), rings.Load()) < n/50 || uncertain.Load() > gone.Load()/20) {
+		t.Error("the worlds show too little, or too little is certain")
+	}
+}
+
+func tryPlan(t *testing.T, seed uint64) (res *plan.Result) {
+	synctest.Test(t, func(t *testing.T) {
+		w := worldOf(seed)
+		w.lossless = true
+		m := w.start()
+		defer m.close()
+		g := &generator{world: w, r: rand.New(rand.NewPCG(w.seed, 2))}
+		for n := 0; n < w.steps && m.wrong == nil; {
+			if m.apply(g.next(m)) {
+				n++
+			}
+		}
+		m.settle()
+		m.elapse()
+		for range w.objects { // a world at rest has few left that own anything
+			m.apply(g.create())
+		}
+		m.settle()
+		if m.wrong != nil {
+			t.Errorf("world %d before the plan: %v", seed, m.wrong)
+			return
+		}
+		d := drawDeletion(g, m)
+		if d == nil {
+			return
+		}
+		before := m.server.writes
+		res = d.foretell(m)
+		if m.server.writes != before {
+			t.Errorf("world %d: a plan writes", seed)
+		}
+		happened := d.carryOut(g, m)
+		if err := errors.Join(m.wrong, d.compare(m, res, happened)); err != nil {
+			t.Errorf("%v\n%s\n(again: -run TestPlans -model.plan=%d)", err, d.describe(m, res), seed)
+		}
+	})
+	return res
+}
+
+// deletion is what a user asks for.
+type deletion struct {
+	uids   []types.UID
+	keys   []graph.Key
+	policy policy
+	world  string // before
+}
+
+// drawDeletion draws objects that a user deletes.
+func drawDeletion(g *generator, m *model) *deletion {
+	d := &deletion{policy: []policy{background, foreground, foreground, orphan, ""}[g.r.IntN(5)]}
+	var there []*object
+	for _, o := range m.server.objects {
+		if kindsOf(o.storage)[0].Monitored {
+			there = append(there, o)
+		}
+	}
+	slices.SortFunc(there, func(a, b *object) int { return strings.Compare(string(a.uid), string(b.uid)) })
+	for range one(g, []int{1, 1, 1, 2, 3}) {
+		if len(there) == 0 {
+			break
+		}
+		i := g.r.IntN(len(there))
+		if owns := func(o *object) bool { return m.owns(o.uid) }; g.chance(3, 4) && slices.ContainsFunc(there, owns) {
+			for !owns(there[i]) {
+				i = g.r.IntN(len(there))
+			}
+		}
+		d.uids = append(d.uids, there[i].uid)
+		d.keys = append(d.keys, graph.Key{Resource: one(g, kindsOf(there[i].storage)).GroupResource(), UID: there[i].uid})
+		there = slices.Delete(there, i, i+1)
+	}
+	if len(d.uids) == 0 {
+		return nil
+	}
+	d.world = m.describe()
+	return d
+}
+
+// owns is true if any object names a UID.
+func (m *model) owns(uid types.UID) bool {
+	for _, o := range m.server.objects {
+		if slices.ContainsFunc(o.refs, func(r graph.Reference) bool { return r.UID == uid }) {
+			return true
+		}
+	}
+	return false
+}
+
+// describe writes down what is there.
+func (m *model) describe() string {
+	var b strings.Builder
+	for _, o := range m.sortedObjects() {
+		fmt.Fprintf(&b, "  %s %s %s/%s deleting %v held %v foreground %v orphan %v\n", o.uid, o.storage, o.namespace, o.name, o.deleting, o.held, o.foreground, o.orphan)
+		for _, r := range o.refs {
+			fmt.Fprintf(&b, "      %s %s %s uid %s %s\n", r.APIVersion, r.Kind, r.Name, r.UID, map[graph.Flag]string{graph.True: "blocking"}[r.BlockOwnerDeletion])
+		}
+	}
+	return b.String()
+}
+
+func (m *model) sortedObjects() (all []*object) {
+	for _, o := range m.server.objects {
+		all = append(all, o)
+	}
+	slices.SortFunc(all, func(a, b *object) int { return strings.Compare(string(a.uid), string(b.uid)) })
+	return all
+}
+
+func (d *deletion) describe(m *model, res *plan.Result) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "before:\n%sdelete %v %q\nforetold:\n", d.world, d.uids, d.policy)
+	for _, o := range res.Objects {
+		fmt.Fprintf(&b, "  %s %s step %d at %s, reason %s held %s loses %v timed out %v ring %d uncertain %v\n", o.Record.UID, o.Fate, o.Step, o.At, o.Reason, o.Held, o.Loses, o.TimedOut, o.Ring, o.Uncertain)
+	}
+	fmt.Fprintf(&b, "after:\n%s", m.describe())
+	return b.String()
+}
+
+// foretell asks for the plan.
+func (d *deletion) foretell(m *model) *plan.Result {
+	w := plan.Take(m.graph, d.keys)
+	for _, o := range w.Unseen(m.now, 1000) {
+		_, version := splitAPIVersion(o.Reference.APIVersion)
+		f := graph.Fact{State: graph.Absent}
+		if found, out := m.server.get(kindOf(o.Resource.GroupResource()), version, o.At.Namespace, o.At.Name); out == ok && found.uid == o.Reference.UID {
+			f = graph.Fact{State: graph.Present, Seen: m.now, Waiting: found.waits(), Version: found.record().ResourceVersion}
+		}
+		w.Learn(o.Reference.UID, o.At, f)
+	}
+	return w.Delete(d.policy, plan.Rules{Options: m.options(), Rings: m.detects, Orphaned: m.hasOrphaned}, m.now)
+}
+
+// hasOrphaned is true of an owner that the collector remembers to have orphaned.
+func (m *model) hasOrphaned(uid types.UID) bool { return m.server.orphaned[uid] != nil }
+
+// carryOut deletes for real, and returns in which order objects ended.
+func (d *deletion) carryOut(g *generator, m *model) (ended []types.UID) {
+	tell := m.server.tell
+	m.server.tell = func(o *object, end bool) {
+		if end {
+			ended = append(ended, o.uid)
+		}
+		tell(o, end)
+	}
+	for _, uid := range d.uids {
+		m.apply(action{op: opDelete, uid: uid, policy: d.policy})
+	}
+	m.settle()
+	for next := m.nextTimer(); next.After(m.now) && m.wrong == nil; next = m.nextTimer() {
+		m.pass(next.Sub(m.now))
+		m.settle()
+	}
+	m.elapse()
+	return ended
+}
+
+// nextTimer is when an object is to be looked at again, as long as any may be given up on;
+// then the zero time.
+func (m *model) nextTimer() (next time.Time) {
+	if !slices.ContainsFunc(m.waiting(), func(k graph.Key) bool { return m.deadline(k).After(m.now) }) {
+		return next
+	}
+	for _, t := range m.timers {
+		if next.IsZero() || t.Before(next) {
+			next = t
+		}
+	}
+	return next
+}
+
+// compare holds what has happened against what was foretold.
+func (d *deletion) compare(m *model, res *plan.Result, ended []types.UID) error {
+	var errs []error
+	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	foretold := map[types.UID]*plan.Object{}
+	for i := range res.Objects {
+		foretold[res.Objects[i].Record.UID] = &res.Objects[i]
+	}
+	for _, uid := range ended {
+		if o := foretold[uid]; o == nil || o.Fate != plan.Gone && !o.Uncertain {
+			bad("%s has gone, and that was not foretold", uid)
+		}
+	}
+	for uid, o := range foretold {
+		if o.Uncertain {
+			continue
+		}
+		now := m.server.objects[uid]
+		if (now == nil) != (o.Fate == plan.Gone) {
+			bad("%s: foretold %s, there: %v", uid, o.Fate, now != nil)
+			continue
+		}
+		if now == nil {
+			continue
+		}
+		if now.deleting != (o.Fate == plan.Stuck) && !(o.Fate == plan.Unchanged && o.Record.Deleting) {
+			bad("%s: foretold %s, deleting: %v", uid, o.Fate, now.deleting)
+		}
+		left := without(o.Record.References, o.Loses)
+		for i, r := range left {
+			if slices.Contains(o.Unblocks, r) {
+				left[i].BlockOwnerDeletion = graph.False
+			}
+		}
+		if !slices.Equal(left, now.refs) {
+			bad("%s: foretold references %v, it has %v", uid, left, now.refs)
+		}
+	}
+	place := map[types.UID]int{}
+	for i, uid := range ended {
+		place[uid] = i
+	}
+	for _, e := range res.Events {
+		if e.What != plan.Ended || res.Objects[e.Object].Uncertain {
+			continue
+		}
+		for _, before := range e.After {
+			if b := res.Events[before]; b.What == plan.Ended && !res.Objects[b.Object].Uncertain && place[res.Objects[b.Object].Record.UID] > place[res.Objects[e.Object].Record.UID] {
+				bad("%s ended after %s, and the other way round was foretold", res.Objects[b.Object].Record.UID, res.Objects[e.Object].Record.UID)
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
