@@ -102,6 +102,8 @@ type Collector struct {
 	check    time.Duration
 	log      *logrus.Entry
 	now      func() time.Time
+	// planning holds a token while somebody makes a plan.
+	planning chan struct{}
 
 	// mu protects synced: when the workers began.
 	mu     sync.Mutex
@@ -126,6 +128,7 @@ func newCollector(o Options, queueOf func(name string, shape func(graph.Key) (st
 		log:      o.Log,
 		now:      time.Now,
 		began:    time.Now(),
+		planning: make(chan struct{}, 1),
 	}
 	clock := func() time.Time { return c.now() } // which tests replace
 	c.gate = newGate(clock, o.Log)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/reap-dev/reap/pkg/gc/graph"
 	"github.com/reap-dev/reap/pkg/gc/pause"
+	"github.com/reap-dev/reap/pkg/gc/plan"
 )
 
 // Steps is a collector that nothing drives: it has no monitors, workers or timers, and
@@ -60,3 +61,6 @@ func (s *Steps) Pause(paused bool) { s.collector.gate.set(pause.State{Paused: pa
 
 // LookForRings breaks the rings that there are, if anything has changed.
 func (s *Steps) LookForRings(ctx context.Context) { s.collector.breaker.look(ctx) }
+
+// PlanRules are what a plan goes by.
+func (s *Steps) PlanRules() plan.Rules { return s.collector.planRules() }

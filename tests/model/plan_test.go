@@ -87,6 +87,8 @@ func tryPlan(t *testing.T, seed uint64) (res *plan.Result) {
 			m.apply(g.create())
 		}
 		m.settle()
+		m.apply(action{op: opPause, n: 8})
+		m.settle()
 		if m.wrong != nil {
 			t.Errorf("world %d before the plan: %v", seed, m.wrong)
 			return
@@ -198,11 +200,10 @@ func (d *deletion) foretell(m *model) *plan.Result {
 		}
 		w.Learn(o.Reference.UID, o.At, f)
 	}
-	return w.Delete(d.policy, plan.Rules{Options: m.options(), Rings: m.detects, Orphaned: m.hasOrphaned}, m.now)
+	rules := m.real.PlanRules()
+	rules.Rings = m.detects
+	return w.Delete(d.policy, rules, m.now)
 }
-
-// hasOrphaned is true of an owner that the collector remembers to have orphaned.
-func (m *model) hasOrphaned(uid types.UID) bool { return m.server.orphaned[uid] != nil }
 
 // carryOut deletes for real, and returns in which order objects ended.
 func (d *deletion) carryOut(g *generator, m *model) (ended []types.UID) {

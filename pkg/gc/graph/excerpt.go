@@ -69,6 +69,14 @@ func (g *Graph) Excerpt(from []Key, contents func(Node) Contents) *Excerpt {
 	return &Excerpt{Graph: x.to, Reached: x.keys}
 }
 
+// Lists is true of a resource all of whose objects the copied graph had been shown.
+func (x *Excerpt) Lists(gr schema.GroupResource) bool {
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	t := x.tables[gr]
+	return t != nil && t.listed && !t.unreadable && !t.suspended
+}
+
 // AssumeListed takes what has not been listed for listed: what is not in the excerpt does
 // not exist for whoever goes on with it.
 func (x *Excerpt) AssumeListed(now time.Time) {

@@ -29,7 +29,7 @@ type Record struct {
 	// DeletedAt is the deletionTimestamp in seconds since 1970; 0 unless Deleting.
 	DeletedAt int64
 	// SyncTimeout is what SyncTimeoutAnnotation says: NoTimeout, a positive duration, or
-	// 0 if it is not there, cannot be understood, or the object is not Foreground.
+	// 0 if it is not there or cannot be understood.
 	SyncTimeout time.Duration
 }
 
@@ -163,8 +163,8 @@ func RecordOf(o metav1.Object) *Record {
 	if t := o.GetDeletionTimestamp(); t != nil {
 		r.DeletedAt = t.Unix()
 	}
-	if r.Foreground {
-		r.SyncTimeout = syncTimeout(o.GetAnnotations()[SyncTimeoutAnnotation])
+	if own, set := o.GetAnnotations()[SyncTimeoutAnnotation]; set {
+		r.SyncTimeout = syncTimeout(own)
 	}
 	return r
 }

@@ -3,6 +3,7 @@ package graph
 import (
 	"reflect"
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -20,7 +21,7 @@ func TestRecordOf(t *testing.T) {
 		},
 	}}
 	want := &Record{
-		Namespace: "n", Name: "a", UID: "u", ResourceVersion: "7", Deleting: true, Foreground: true, Orphan: true, DeletedAt: epoch.Unix(),
+		Namespace: "n", Name: "a", UID: "u", ResourceVersion: "7", Deleting: true, Foreground: true, Orphan: true, OtherFinalizers: true, DeletedAt: epoch.Unix(),
 		References: []Reference{
 			{APIVersion: "v1", Kind: "Thing", Name: "o", UID: "o", Controller: True, BlockOwnerDeletion: False},
 			{APIVersion: "ex.io/v1", Kind: "Widget", Name: "w", UID: "w"},
@@ -31,6 +32,17 @@ func TestRecordOf(t *testing.T) {
 	}
 	if got, want := RecordOf(&metav1.PartialObjectMetadata{}), (&Record{}); !reflect.DeepEqual(got, want) {
 		t.Errorf("of nothing: %+v", got)
+	}
+}
+
+// What the API server takes off by itself holds nothing, and a deletion that is only planned has a deadline
+// too.
+func TestRecordOfADefinition(t *testing.T) {
+	r := RecordOf(&metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
+		Finalizers: []string{DefinitionFinalizer, metav1.FinalizerOrphanDependents}, Annotations: map[string]string{SyncTimeoutAnnotation: "3s"},
+	}})
+	if r.OtherFinalizers || !r.Orphan || r.SyncTimeout != 3*time.Second {
+		t.Errorf("%+v", r)
 	}
 }
 

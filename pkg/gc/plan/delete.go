@@ -117,7 +117,7 @@ func (r *run) result(others []*run) *Result {
 		}
 		for _, other := range others {
 			same := other.things[t.rank]
-			o.Uncertain = o.Uncertain || other.fate(same) != o.Fate || !sameReferences(same.loses, t.loses)
+			o.Uncertain = o.Uncertain || other.fate(same) != o.Fate || !sameReferences(same.loses, t.loses) || !sameReferences(same.unblocks, t.unblocks)
 		}
 		res.Objects = append(res.Objects, o)
 	}
@@ -150,7 +150,7 @@ func (r *run) explainStuck(t *thing, o *Object, index map[*thing]int) {
 	case t.rec.Foreground:
 		o.Held = Reason(decide.WaitsForDependent)
 		for _, k := range t.keys {
-			for _, b := range r.sorted(r.g.Blockers(k, blockersNamed)) {
+			for _, b := range r.sorted(r.blockers(k)) {
 				if i, is := index[r.byKey[b.Key]]; is && !slices.Contains(o.Blockers, i) {
 					o.Blockers = append(o.Blockers, i)
 				}
@@ -159,6 +159,15 @@ func (r *run) explainStuck(t *thing, o *Object, index map[*thing]int) {
 	default:
 		o.Held = OtherFinalizer
 	}
+}
+
+// blockers returns objects that one in foreground deletion waits for.
+func (r *run) blockers(k graph.Key) []graph.Node {
+	if !r.rules.Kubernetes {
+		return r.g.Blockers(k, blockersNamed)
+	}
+	all := slices.DeleteFunc(r.g.Dependents(k.UID), func(n graph.Node) bool { return !blocksByUID(n.Record, k) })
+	return all[:min(len(all), blockersNamed)]
 }
 
 // blockersNamed bounds how many blockers of one object are named.
@@ -172,7 +181,8 @@ func (r *run) explainKept(t *thing, o *Object) {
 			continue
 		}
 		r.complete(&v)
-		o.Held = Reason(decide.From(r.g, &v, r.rules.Options, r.now).Reason)
+		d, _ := r.decide(&v)
+		o.Held = Reason(d.Reason)
 		for i := range v.Owners {
 			o.Keeps = append(o.Keeps, Kept{v.Owners[i].Reference, decide.Judge(&v.Owners[i], v.Record.Namespace, r.now)})
 		}

@@ -35,6 +35,8 @@ import (
 type Rules struct {
 	// Options are those that decisions depend on.
 	Options decide.Options
+	// Kubernetes is true if it is Kubernetes' own collector: then nothing of the rest counts.
+	Kubernetes bool
 	// Rings is true if rings of objects in foreground deletion are broken.
 	Rings bool
 	// Holds says why there may be dependents that nobody can list: orphaning deletions
@@ -98,7 +100,7 @@ func (w *World) Unseen(now time.Time, most int) []graph.OwnerView {
 		for i := range v.Owners {
 			o := &v.Owners[i]
 			p := place{o.Reference.UID, o.At}
-			if seen[p] || o.Observed != nil || decide.Judge(o, v.Record.Namespace, now) != decide.Unverified || shown(o.Resource) {
+			if seen[p] || o.Observed != nil || decide.Judge(o, v.Record.Namespace, now) != decide.Unverified || w.graph.Lists(o.Resource.GroupResource()) {
 				continue
 			}
 			if len(unseen) == most {
@@ -110,9 +112,6 @@ func (w *World) Unseen(now time.Time, most int) []graph.OwnerView {
 	}
 	return unseen
 }
-
-// shown is true if a monitor shows all objects of a resource.
-func shown(r *graph.Resource) bool { return r != nil && r.Monitored }
 
 // Learn tells what a live read has proved about an owner.
 func (w *World) Learn(uid types.UID, at graph.Coordinates, f graph.Fact) { w.graph.Learn(uid, at, f) }

@@ -42,6 +42,8 @@ type run struct {
 	raced bool
 	// unseen counts the owners that nobody could read.
 	unseen map[*thing]bool
+	// lists is true of a resource of which all objects are known.
+	lists func(schema.GroupResource) bool
 }
 
 // event is an Event with its step.
@@ -92,7 +94,7 @@ func newRun(w *World, rules Rules, s schedule, now time.Time) *run {
 	r := &run{
 		rules: rules, schedule: s, g: copied.Graph, began: now, now: now,
 		byKey: make(map[graph.Key]*thing, len(copied.Reached)), byUID: make(map[types.UID][]*thing, len(copied.Reached)),
-		queued: map[graph.Key]bool{}, orphanings: map[graph.Key]bool{}, tombstones: map[types.UID]bool{}, unseen: map[*thing]bool{},
+		queued: map[graph.Key]bool{}, orphanings: map[graph.Key]bool{}, tombstones: map[types.UID]bool{}, unseen: map[*thing]bool{}, lists: w.graph.Lists,
 		timers: timers{at: map[graph.Key]time.Time{}},
 	}
 	copied.AssumeListed(now)
@@ -247,7 +249,7 @@ func (r *run) attempt(k graph.Key) {
 		}
 		t := r.byKey[k]
 		r.complete(&v)
-		d := decide.From(r.g, &v, r.rules.Options, r.now)
+		d, unblock := r.decide(&v)
 		r.noteRaces(&v, d)
 		switch d.Action {
 		case decide.Nothing:
@@ -276,6 +278,9 @@ func (r *run) attempt(k graph.Key) {
 			r.put(t, &released, Released, after)
 		case decide.Delete:
 			after, by := r.after(v.Record.References)
+			if unblock {
+				r.unblock(t, t.rec.References, slices.Clone(after))
+			}
 			r.delete(t, d.Policy, Reason(d.Reason), by, after)
 		case decide.Drop:
 			after, by := r.after(d.Drop)
@@ -283,6 +288,14 @@ func (r *run) attempt(k graph.Key) {
 		}
 		return
 	}
+}
+
+// decide says what the collector would do about an object.
+func (r *run) decide(v *graph.View) (d decide.Decision, unblock bool) {
+	if r.rules.Kubernetes {
+		return r.kubernetes(v)
+	}
+	return decide.From(r.g, v, r.rules.Options, r.now), false
 }
 
 // complete adds to the view what the collector remembers of orphaned owners.
@@ -296,10 +309,9 @@ func (r *run) complete(v *graph.View) {
 
 // noteRaces notes that fates may depend on what comes first: where an owner lets its
 // dependents stay, or a reference keeps an object from being deleted for ever, it matters
-// which other references the object has by then; and where a deadline has passed already when
-// an object is deleted, it matters which of its dependents have been looked at.
+// which other references the object has by then.
 func (r *run) noteRaces(v *graph.View, d decide.Decision) {
-	if d.Action == decide.Orphan || d.Reason == decide.TimedOut && !v.Wait.Since.Before(r.now) {
+	if d.Action == decide.Orphan {
 		r.raced = true
 		return
 	}
@@ -323,7 +335,7 @@ func (r *run) verify(t *thing, owners []graph.OwnerView) {
 			f = graph.Fact{State: graph.Absent}
 		case o.Fact.State == graph.Present:
 			// It was there when somebody read it, and nothing here ends it.
-		case shown(o.Resource):
+		case r.lists(o.Resource.GroupResource()):
 			f = graph.Fact{State: graph.Absent}
 		default:
 			r.unseen[t] = true // which keeps the object
@@ -421,15 +433,7 @@ func (r *run) breakRings() {
 			if t.ring == 0 {
 				t.ring = len(r.rings)
 			}
-			free := *t.rec
-			free.References = slices.Clone(free.References)
-			for i, ref := range free.References {
-				if slices.Contains(m.Blocking, ref) {
-					free.References[i].BlockOwnerDeletion = graph.False
-					t.unblocks = append(t.unblocks, ref)
-				}
-			}
-			r.put(t, &free, Unblocked, slices.Clone(after))
+			r.unblock(t, m.Blocking, slices.Clone(after))
 		}
 	}
 }

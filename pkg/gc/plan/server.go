@@ -48,6 +48,9 @@ func (r *run) delete(t *thing, p metav1.DeletionPropagation, why Reason, by *thi
 		t.touched = t.touched || why == Requested
 		return
 	}
+	// If its deadline has passed already, it matters which dependents are looked at before that
+	// is noticed.
+	r.raced = r.raced || t.rec.Deleting && foreground
 	marked.Foreground, marked.Orphan = foreground, orphan
 	r.put(t, &marked, Marked, after)
 }
@@ -92,14 +95,15 @@ func (r *run) put(t *thing, rec *graph.Record, what What, after []int) int {
 	case what != Marked:
 		at = r.note(what, t, after)
 	}
-	r.clear(t, before, rec, at)
+	affected := r.clear(t, before, rec, at)
 	for _, k := range t.keys {
 		if ends {
-			r.consider(r.g.Deleted(k.Resource, rec, r.now))
+			affected = append(affected, r.g.Deleted(k.Resource, rec, r.now)...)
 		} else {
-			r.consider(r.g.Upsert(k.Resource, rec, r.now))
+			affected = append(affected, r.g.Upsert(k.Resource, rec, r.now)...)
 		}
 	}
+	r.consider(affected)
 	if t.gone {
 		for _, c := range t.in {
 			r.left(c, at)
@@ -108,10 +112,11 @@ func (r *run) put(t *thing, rec *graph.Record, what What, after []int) int {
 	return at
 }
 
-// clear notes at an object's owners that one of its references blocks them no longer.
-func (r *run) clear(t *thing, before, rec *graph.Record, at int) {
+// clear notes at an object's owners that one of its references blocks them no longer. It
+// returns those that the graph itself would not look at again.
+func (r *run) clear(t *thing, before, rec *graph.Record, at int) (again []graph.Key) {
 	if !slices.ContainsFunc(before.References, func(ref graph.Reference) bool { return ref.BlockOwnerDeletion == graph.True }) {
-		return
+		return nil
 	}
 	v := r.g.ViewOf(t.keys[0].Resource, before)
 	for i := range v.Owners {
@@ -120,11 +125,18 @@ func (r *run) clear(t *thing, before, rec *graph.Record, at int) {
 			continue
 		}
 		for _, owner := range r.byUID[o.Reference.UID] {
+			if r.rules.Kubernetes && owner.rec.WaitingForDependents() {
+				// Whatever names its UID may have been what it waited for.
+				owner.cleared = append(owner.cleared, at)
+				again = append(again, owner.keys...)
+				continue
+			}
 			if o.Resource == nil || o.Observed != nil && o.Observed.Name == owner.first.Name && o.Observed.Namespace == owner.first.Namespace {
 				owner.cleared = append(owner.cleared, at)
 			}
 		}
 	}
+	return again
 }
 
 // next is the resourceVersion after a change: all that matters is that it is newer.

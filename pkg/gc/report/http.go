@@ -35,6 +35,8 @@ type Collector interface {
 	Tree(TreeOptions) (Tree, error)
 	// Lint says what is wrong. Cancelling the context leaves owners unread.
 	Lint(context.Context, LintOptions) Lint
+	// Plan foretells a deletion; an error says why it cannot.
+	Plan(context.Context, PlanRequest) (Plan, error)
 	Graph() *graph.Graph
 }
 
@@ -43,6 +45,7 @@ type Collector interface {
 //	GET /reap/v1/status
 //	GET /reap/v1/why?group=apps&resource=deployments&uid=…
 //	GET /reap/v1/tree?object=deployments.apps/UID&object=…&namespace=…&limit=200
+//	GET /reap/v1/plan?object=deployments.apps/UID&object=…&policy=Foreground&limit=100
 //	GET /reap/v1/lint?namespace=…&limit=100
 //	GET /debug/controllers/garbage-collector-controller/graph?uid=…&uid=…
 //
@@ -87,6 +90,12 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		tree(w, r, c)
+	case Root + "plan":
+		if c == nil {
+			answer(w, http.StatusServiceUnavailable, Problem{absent})
+			return
+		}
+		foretell(w, r, c)
 	case Root + "lint":
 		if c == nil {
 			answer(w, http.StatusServiceUnavailable, Problem{absent})
@@ -106,7 +115,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		picture(w, r, c)
 	default:
-		answer(w, http.StatusNotFound, Problem{fmt.Sprintf("there is no report %s; there are status, why, tree and lint below %s", r.URL.Path, Root)})
+		answer(w, http.StatusNotFound, Problem{fmt.Sprintf("there is no report %s; there are status, why, plan, tree and lint below %s", r.URL.Path, Root)})
 	}
 }
 

@@ -248,6 +248,13 @@ func (fake) Why(k graph.Key) (Why, error) {
 	return Why{Reason: "owner-solid"}, nil
 }
 
+func (fake) Plan(_ context.Context, q PlanRequest) (Plan, error) {
+	if q.Targets[0].UID != "u" {
+		return Plan{}, errors.New("not seen")
+	}
+	return Plan{Policy: q.Policy, Totals: PlanCount{Gone: len(q.Targets)}, Omitted: q.Limit}, nil
+}
+
 func absent() (Collector, string) { return nil, "it sleeps" }
 
 func present() (Collector, string) { return fake{}, "" }
@@ -278,6 +285,13 @@ func TestHandler(t *testing.T) {
 		{nil, "GET", "/reap/v1/why?resource=deployments&uid=u", 404, "not seen"},
 		{nil, "GET", "/reap/v1/why?resource=deployments", 400, "uid"},
 		{nil, "GET", "/reap/v1/why", 400, "resource"},
+		{nil, "GET", "/reap/v1/plan?object=pods/u&object=deployments.apps/v&policy=Orphan&limit=5", 200, `"policy": "Orphan"`},
+		{nil, "GET", "/reap/v1/plan?object=pods/u&object=deployments.apps/v&policy=Orphan&limit=5", 200, `"gone": 2`},
+		{nil, "GET", "/reap/v1/plan?object=pods/v", 404, "not seen"},
+		{nil, "GET", "/reap/v1/plan?object=pods", 400, "deployments.apps/UID"},
+		{nil, "GET", "/reap/v1/plan", 400, "at least one"},
+		{nil, "GET", "/reap/v1/plan?object=pods/u&policy=Sideways", 400, "Sideways"},
+		{nil, "GET", "/reap/v1/plan?object=pods/u&limit=-1", 400, "limit"},
 		{nil, "GET", "/reap/v1/none", 404, "/reap/v1/none"},
 		{nil, "GET", "/reap/v1/lint?namespace=ns&limit=7", 200, "{ns 7}"},
 		{nil, "GET", "/reap/v1/lint?limit=-1", 400, "limit=-1"},

@@ -1,0 +1,148 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/urfave/cli/v2"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/reap-dev/reap/pkg/config"
+	"github.com/reap-dev/reap/pkg/gc/listing"
+	"github.com/reap-dev/reap/pkg/gc/plan"
+	"github.com/reap-dev/reap/pkg/gc/report"
+)
+
+const planDescription = `Says what a command would do, and does nothing.`
+
+const planExamples = `reap plan delete deployments/web -n shop`
+
+const planDeleteDescription = `Says what deleting objects would do: what goes, in which order, what stays and for which other owner, what loses a reference, what would block, and what would end by a timeout. It writes nothing.
+
+The running collector answers, from what it knows, with the decisions that it would make. What nobody can foretell, such as what a controller does about it, is named at the end. Where no collector of reap answers, the command lists the cluster's metadata and goes by the rules of Kubernetes' own collector.`
+
+const planDeleteExamples = `reap plan delete deployments/web -n shop
+reap plan delete namespace/shop
+reap plan delete replicasets/web-1 pods/debug -n shop --cascade=foreground
+reap plan delete crd/widgets.example.com -o json
+reap plan delete pods -l app=web -n shop
+reap plan delete -f manifests/ --cascade=orphan`
+
+func planCommand() *cli.Command {
+	return command(planExamples, &cli.Command{
+		Name:        "plan",
+		Usage:       "say what deleting an object would do, and do nothing",
+		UsageText:   "reap plan delete TYPE/NAME... [flags]",
+		Description: planDescription,
+		Subcommands: []*cli.Command{planDeleteCommand()},
+		Action: func(c *cli.Context) error {
+			if c.Args().Present() {
+				return unknownCommand(c, c.Command.VisibleCommands(), c.Command.HelpName)
+			}
+			return cli.ShowSubcommandHelp(c)
+		},
+	})
+}
+
+func planDeleteCommand() *cli.Command {
+	flags, client := config.ClientFlags()
+	flags = append(flags, serverSideFlag())
+	flags = append(flags, selectionFlags()...)
+	return command(planDeleteExamples, &cli.Command{
+		Name:        "delete",
+		Usage:       "say what deleting objects would do",
+		UsageText:   "reap plan delete TYPE/NAME… [flags]",
+		Description: planDeleteDescription,
+		Flags:       append(flags, cascadeFlag(), limitFlag(report.PlanLimit, "objects"), outputFlag()),
+		Action: func(c *cli.Context) error {
+			if err := checkNamed(c); err != nil {
+				return err
+			}
+			policy, err := checkCascade(c)
+			if err != nil {
+				return err
+			}
+			limit, err := checkLimit(c)
+			if err != nil {
+				return err
+			}
+			format, err := checkOutput(c)
+			if err != nil {
+				return err
+			}
+			if format != "text" && !c.IsSet("limit") {
+				limit = 0 // programs want all
+			}
+			server, err := connect(client)
+			if err != nil {
+				return err
+			}
+			objects, err := server.objects(c.Context, c.Args().Slice(), server.selected(c))
+			if err != nil {
+				return failed(err) // a plan for a part would be another plan
+			}
+			p, err := newAsker(c, server).plan(c.Context, objects, policy, limit)
+			if err != nil {
+				return failed(err)
+			}
+			return failed(print(c.App.Writer, format, p))
+		},
+	})
+}
+
+// plan says what deleting objects with a propagation policy would do; an empty policy
+// leaves it to each resource. limit is how many objects are listed at the most; 0 is all.
+func (a *asker) plan(ctx context.Context, objects []*object, policy metav1.DeletionPropagation, limit int) (p report.Plan, err error) {
+	q := report.PlanRequest{Policy: string(policy), Limit: limit}
+	for _, o := range objects {
+		q.Targets = append(q.Targets, o.key())
+	}
+	if len(q.Targets) > plannedAtOnce && a.note == "" {
+		a.note = fmt.Sprintf("the collector plans the deletion of %d objects at once, and no more", plannedAtOnce)
+	}
+	err = a.ask(ctx, "plan", q.Query(), &p, func(l *listing.Result, b report.Basis) error {
+		for _, o := range objects {
+			if _, ok := l.Graph.View(o.key()); !ok {
+				return fmt.Errorf("the list does not show %s %s: it has gone, or its resource cannot be listed, watched and deleted", o.resource.GroupResource(), o.metadata.Name)
+			}
+		}
+		rules := plan.Rules{Kubernetes: b.Rules == report.RulesOfKubernetes, Rings: true}
+		p = report.PlanOf(plan.Take(l.Graph, q.Targets).Delete(policy, rules, l.Now), q, l.Now)
+		p.Basis = b
+		return nil
+	})
+	return p, err
+}
+
+// plannedAtOnce is how many objects one question to the collector may name: they are part
+// of a URL, which servers take up to a length.
+const plannedAtOnce = 2000
+
+// cascades are what --cascade takes, and the policy that each stands for.
+var cascades = map[string]metav1.DeletionPropagation{
+	"background": metav1.DeletePropagationBackground,
+	"foreground": metav1.DeletePropagationForeground,
+	"orphan":     metav1.DeletePropagationOrphan,
+	"default":    "",
+}
+
+func cascadeFlag() *cli.StringFlag {
+	return &cli.StringFlag{
+		Name: "cascade", Value: "background", DefaultText: "background", Category: "Deletion",
+		Usage: "`POLICY` background, foreground or orphan, as kubectl delete takes it; default: that of a DELETE without a policy, which is orphan for a Job or ReplicationController",
+	}
+}
+
+// checkCascade returns the policy that --cascade stands for, or what is wrong with it.
+func checkCascade(c *cli.Context) (metav1.DeletionPropagation, error) {
+	value := c.String("cascade")
+	if policy, known := cascades[value]; known {
+		return policy, nil
+	}
+	text := fmt.Sprintf("--cascade has to be background, foreground, orphan or default, not %q", value)
+	if n := config.Nearest(value, []string{"background", "foreground", "orphan", "default"}); n != "" {
+		text += fmt.Sprintf(" (did you mean %s?)", n)
+	}
+	return "", errors.New(text)
+}

@@ -1,0 +1,65 @@
+package report
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/reap-dev/reap/pkg/gc/graph"
+)
+
+// Query is the request as the query of a URL.
+func (q PlanRequest) Query() url.Values {
+	v := url.Values{"limit": {strconv.Itoa(q.Limit)}}
+	if q.Policy != "" {
+		v.Set("policy", q.Policy)
+	}
+	for _, k := range q.Targets {
+		v.Add("object", k.Resource.String()+"/"+string(k.UID))
+	}
+	return v
+}
+
+// planRequest reads what Query has written.
+func planRequest(v url.Values) (q PlanRequest, err error) {
+	if q.Limit, err = limitOf(v); err != nil {
+		return q, err
+	}
+	switch q.Policy = v.Get("policy"); metav1.DeletionPropagation(q.Policy) {
+	case "", metav1.DeletePropagationBackground, metav1.DeletePropagationForeground, metav1.DeletePropagationOrphan:
+	default:
+		return q, fmt.Errorf("policy=%s: give Background, Foreground or Orphan", q.Policy)
+	}
+	for _, named := range v["object"] {
+		resource, uid, _ := strings.Cut(named, "/")
+		if resource == "" || uid == "" {
+			return q, fmt.Errorf("object=%s: give an object as its resource, with its group, and UID: deployments.apps/UID", named)
+		}
+		q.Targets = append(q.Targets, graph.Key{Resource: schema.ParseGroupResource(resource), UID: types.UID(uid)})
+	}
+	if len(q.Targets) == 0 {
+		return q, errors.New("give at least one object=, as its resource and UID")
+	}
+	return q, nil
+}
+
+func foretell(w http.ResponseWriter, r *http.Request, c Collector) {
+	q, err := planRequest(r.URL.Query())
+	if err != nil {
+		answer(w, http.StatusBadRequest, Problem{err.Error()})
+		return
+	}
+	p, err := c.Plan(r.Context(), q)
+	if err != nil {
+		answer(w, http.StatusNotFound, Problem{err.Error()})
+		return
+	}
+	answer(w, http.StatusOK, p)
+}
