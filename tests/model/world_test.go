@@ -83,12 +83,10 @@ func (o *object) record() *graph.Record {
 	r := &graph.Record{
 		Namespace: o.namespace, Name: o.name, UID: o.uid, ResourceVersion: strconv.Itoa(o.version),
 		References: o.refs, Deleting: o.deleting, Foreground: o.foreground, Orphan: o.orphan, OtherFinalizers: o.held,
+		SyncTimeout: o.timeout,
 	}
 	if o.deleting {
 		r.DeletedAt = o.deletedAt.Unix()
-	}
-	if o.foreground {
-		r.SyncTimeout = o.timeout
 	}
 	return r
 }
