@@ -44,6 +44,7 @@
 //	smallworlds_test.go those worlds; ringworlds_test.go, timeoutworlds_test.go: more
 //	random_test.go      worlds of up to thousands of objects; shrinking of failures
 //	generator_test.go   their steps
+//	plan_test.go        deletions are foretold by pkg/gc/plan, then made
 //	histories_test.go   short histories that once came out wrong
 //
 // What the oracle knows of the three policies: an object may go when each of its

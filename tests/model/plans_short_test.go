@@ -3,4 +3,4 @@
 package model
 
 // plans is in how many random worlds deletions are foretold.
-const plans = 3000
+const plans = 1500
