@@ -33,7 +33,7 @@ func (s *server) foretell(t *testing.T, kinds map[types.UID]kind, policy metav1.
 	t.Helper()
 	r := s.kube.Discovery().RESTClient().Get().AbsPath(report.Root+"plan").Param("limit", "0").Param("policy", string(policy))
 	for _, o := range targets {
-		r.Param("object", kinds[o.GetUID()].gvr.GroupResource().String()+":"+string(o.GetUID()))
+		r.Param("object", kinds[o.GetUID()].gvr.GroupResource().String()+"/"+string(o.GetUID()))
 	}
 	raw, err := r.Do(t.Context()).Raw()
 	if err != nil {
