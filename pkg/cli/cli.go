@@ -64,7 +64,7 @@ func newApp(stdout, stderr io.Writer, serve runServer) *cli.App {
 		Description: "reap server is a whole control plane in one process: a Kubernetes API server over SQLite, " +
 			"and a garbage collector for owned objects.",
 		Version:               version(),
-		Commands:              []*cli.Command{serverCommand(stderr, serve), statusCommand(), whyCommand(), planCommand(), treeCommand(), lintCommand(), releaseCommand(), pauseCommand(), resumeCommand(), healthcheckCommand(), certificateCommand(), kubectlCommand(), completionCommand()},
+		Commands:              []*cli.Command{serverCommand(stderr, serve), statusCommand(), whyCommand(), planCommand(), treeCommand(), lintCommand(), deleteCommand(), releaseCommand(), pauseCommand(), resumeCommand(), healthcheckCommand(), certificateCommand(), kubectlCommand(), completionCommand()},
 		CustomAppHelpTemplate: appHelp,
 		EnableBashCompletion:  true,
 		Writer:                stdout,

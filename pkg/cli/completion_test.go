@@ -50,6 +50,8 @@ func TestBashCompletes(t *testing.T) {
 		{[]string{"reap", "certificate", "rotate", "s"}, []string{"serving"}},
 		{[]string{"reap", "certificate", "rotate", "serving", "--out"}, []string{"--output"}},
 		{[]string{"reap", "server", "--disable", "gc", "--kube"}, []string{"--kube-apiserver-arg"}},
+		{[]string{"reap", "del"}, []string{"delete"}},
+		{[]string{"reap", "delete", "--wai"}, []string{"--wait"}},
 		{[]string{"reap", "rel"}, []string{"release"}},
 		{[]string{"reap", "release", "--fin"}, []string{"--finalizer"}},
 		{[]string{"reap", "status", "--wa"}, []string{"--watch"}},

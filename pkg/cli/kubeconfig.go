@@ -49,6 +49,9 @@ func connect(client *config.Client) (*connection, error) {
 	c, err := chosen.ClientConfig()
 	if clientcmd.IsEmptyConfig(err) {
 		err = errors.New("it names no server")
+		if contexts := slices.Sorted(maps.Keys(loaded.Contexts)); len(contexts) > 0 && loaded.CurrentContext == "" {
+			err = fmt.Errorf("it has no current context: choose one with --context, of %s", strings.Join(contexts, ", "))
+		}
 	}
 	if err != nil {
 		return nil, fmt.Errorf("reading the kubeconfig %s: %w; correct it, or name another with --kubeconfig", source, err)

@@ -104,6 +104,12 @@ func TestNoServerIsFoundAndSaysWhere(t *testing.T) {
 	t.Setenv("HOME", home)
 	path := func(name string) string { return filepath.Join(home, name) }
 	writeKubeconfig(t, path("some"), "some", "a", "b")
+	writeKubeconfig(t, path("undecided"), "some", "a", "b")
+	raw, err := os.ReadFile(path("undecided"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	writeFile(t, path("undecided"), strings.Replace(string(raw), "current-context: a\n", "", 1))
 	writeFile(t, path("empty"), "")
 	writeFile(t, path("broken"), "{")
 	writeFile(t, path("wrong.yaml"), "data-dirr: /x\n")
@@ -138,6 +144,7 @@ func TestNoServerIsFoundAndSaysWhere(t *testing.T) {
 			args: []string{"--kubeconfig", path("empty")},
 			want: "reading the kubeconfig " + path("empty") + ": it names no server; correct it, or name another with --kubeconfig",
 		},
+		{args: []string{"--kubeconfig", path("undecided")}, want: "it has no current context: choose one with --context, of a, b;"},
 		{args: []string{"--kubeconfig", path("broken")}, want: path("broken")},
 		{config: path("wrong.yaml"), want: "looking for this machine's server: " + path("wrong.yaml") + ":1: unknown option \"data-dirr\" (did you mean \"data-dir\"?); or say which server with --kubeconfig"},
 	} {

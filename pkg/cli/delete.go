@@ -1,0 +1,339 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/urfave/cli/v2"
+	"golang.org/x/sync/errgroup"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/duration"
+	"k8s.io/client-go/metadata"
+
+	"github.com/reap-dev/reap/pkg/config"
+	"github.com/reap-dev/reap/pkg/gc/plan"
+	"github.com/reap-dev/reap/pkg/gc/report"
+)
+
+const deleteDescription = `Deletes objects after a look at what that takes with it: it shows the plan of reap plan delete, asks, deletes, and waits until the last object of the plan is gone, naming what holds it up meanwhile.
+
+Ctrl-C ends the wait alone: the cascade goes on in the cluster, and reap status --watch follows it again. Without a terminal to ask on it does nothing unless --yes is given. Each object is deleted only if it is still the one that the plan was made for.`
+
+const deleteExamples = `reap delete deployments/web -n shop
+reap delete namespaces/shop --yes --wait=false
+reap delete replicasets -l app=web -n shop --cascade=foreground
+reap delete jobs/import -n shop --cascade=orphan --yes -o json`
+
+func deleteCommand() *cli.Command {
+	flags, client := config.ClientFlags()
+	flags = append(flags, serverSideFlag())
+	flags = append(flags, selectionFlags()...)
+	return command(deleteExamples, &cli.Command{
+		Name:        "delete",
+		Usage:       "delete objects: show what goes with them, ask, and follow the cascade to its end",
+		UsageText:   "reap delete TYPE/NAME… [--cascade POLICY] [--yes] [--wait=false] [flags]",
+		Description: deleteDescription,
+		Flags: append(flags, cascadeFlag(), &cli.BoolFlag{
+			Name: "wait", Value: true, Category: "Deletion", Usage: "wait until everything that is to go is gone; =false returns after the DELETE",
+		}, yesFlag(), limitFlag(report.PlanLimit, "objects"), outputFlag()),
+		Action: func(c *cli.Context) error { return runDelete(c, client) },
+	})
+}
+
+func runDelete(c *cli.Context, client *config.Client) error {
+	if err := checkNamed(c); err != nil {
+		return err
+	}
+	policy, err := checkCascade(c)
+	if err != nil {
+		return err
+	}
+	limit, err := checkLimit(c)
+	if err != nil {
+		return err
+	}
+	format, err := checkOutput(c)
+	if err != nil {
+		return err
+	}
+	if err := checkConfirmable(c, "reap plan delete"); err != nil {
+		return err
+	}
+	server, err := connect(client)
+	if err != nil {
+		return err
+	}
+	s := server.selected(c)
+	s.types = s.labels != ""
+	objects, err := server.objects(c.Context, c.Args().Slice(), s)
+	if err != nil {
+		return failed(fmt.Errorf("%w; nothing was deleted", err))
+	}
+	d := &deletion{server: server, asker: newAsker(c, server), objects: objects, policy: policy, talk: c.App.ErrWriter}
+	p, err := d.asker.plan(c.Context, objects, policy, limit)
+	if err != nil {
+		return failed(fmt.Errorf("%w; nothing was deleted", err))
+	}
+	fmt.Fprintf(d.talk, "server  %s (from %s)\n\n", server.config.Host, server.source)
+	d.byReap = p.Basis.Source == report.FromCollector
+	d.flags, _ = sameServer(client)
+	if err := p.Print(d.talk); err != nil {
+		return failed(err)
+	}
+	if err := confirm(c, question(p)); err != nil {
+		return failed(err)
+	}
+	return d.run(c, format, p)
+}
+
+// question asks about a plan.
+func question(p report.Plan) string {
+	text := fmt.Sprintf("\nDelete %s?", plural(p.Totals.Gone+p.Totals.Stuck, "object"))
+	if p.Totals.Stuck > 0 {
+		text += fmt.Sprintf(" %d of them would stay, Terminating.", p.Totals.Stuck)
+	}
+	return text
+}
+
+func plural(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+// deletion is what reap delete does once it is confirmed.
+type deletion struct {
+	server  *connection
+	asker   *asker
+	objects []*object
+	policy  metav1.DeletionPropagation
+	talk    io.Writer // where people are told
+	flags   string    // that name the server, for commands to copy
+	byReap  bool      // a collector of reap answers
+}
+
+// run deletes, and waits.
+func (d *deletion) run(c *cli.Context, format string, p report.Plan) error {
+	began := time.Now()
+	done := report.Deleted{Version: report.DeletedVersion, Server: d.server.config.Host, Policy: string(d.policy)}
+	var f *follower
+	if c.Bool("wait") {
+		goes, err := d.goes(c, p)
+		if err != nil {
+			return failed(fmt.Errorf("%w; nothing was deleted", err))
+		}
+		ctx, stop := context.WithCancel(c.Context)
+		defer stop()
+		if f, err = d.server.follow(ctx, goes); err != nil {
+			return failed(fmt.Errorf("following the cascade is not possible: %w; nothing was deleted, --wait=false deletes without", err))
+		}
+	}
+	refused := d.delete(c.Context, &done)
+	var waiting error
+	if f != nil && len(done.Requested) > 0 {
+		waiting = d.wait(c.Context, f, &done)
+	}
+	done.Seconds = time.Since(began).Seconds()
+	if f != nil {
+		left, _, _ := f.progress()
+		done.Gone, done.Left = f.all-left, left
+	}
+	if err := print(c.App.Writer, format, done); err != nil {
+		return failed(err)
+	}
+	if f == nil && d.byReap {
+		fmt.Fprintf(d.talk, "'reap status --watch%s' shows how the cascade gets on\n", d.flags)
+	}
+	return failed(errors.Join(refused, waiting))
+}
+
+// goes returns the objects that a plan says are deleted; all of them, however many were shown.
+func (d *deletion) goes(c *cli.Context, p report.Plan) ([]report.Object, error) {
+	if p.Omitted > 0 {
+		var err error
+		if p, err = d.asker.plan(c.Context, d.objects, d.policy, 0); err != nil {
+			return nil, err
+		}
+	}
+	var goes []report.Object
+	for _, o := range p.Objects {
+		if o.Fate == string(plan.Gone) || o.Fate == string(plan.Stuck) {
+			goes = append(goes, o.Object)
+		}
+	}
+	return goes, nil
+}
+
+// deletedAtOnce is how many objects are deleted side by side.
+const deletedAtOnce = 8
+
+// delete deletes what was asked for, each object only if it is the one that was shown.
+func (d *deletion) delete(ctx context.Context, done *report.Deleted) error {
+	client, err := metadata.NewForConfig(d.server.config)
+	if err != nil {
+		return err
+	}
+	var mu sync.Mutex
+	var errs []error
+	var pool errgroup.Group
+	pool.SetLimit(deletedAtOnce)
+	for _, o := range d.objects {
+		pool.Go(func() error {
+			options := metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &o.metadata.UID}}
+			if d.policy != "" {
+				options.PropagationPolicy = &d.policy
+			}
+			err := client.Resource(o.resource).Namespace(o.metadata.Namespace).Delete(ctx, o.metadata.Name, options)
+			mu.Lock()
+			defer mu.Unlock()
+			if err != nil {
+				errs = append(errs, fmt.Errorf("deleting %s: %w", o.named(), err))
+				done.Failed = append(done.Failed, report.NotDeleted{Object: o.named(), Error: err.Error()})
+			} else {
+				done.Requested = append(done.Requested, o.named())
+			}
+			return nil
+		})
+	}
+	_ = pool.Wait() // each error has been noted
+	slices.SortFunc(done.Requested, func(a, b report.Object) int { return strings.Compare(a.String(), b.String()) })
+	slices.SortFunc(done.Failed, func(a, b report.NotDeleted) int { return strings.Compare(a.Object.String(), b.Object.String()) })
+	return errors.Join(errs...)
+}
+
+const (
+	drawnEvery = 200 * time.Millisecond
+	// toldEvery is how often a log, which is no terminal, is told what is left.
+	toldEvery = 10 * time.Second
+	// heldAfter is how long nothing goes before it is said what holds it.
+	heldAfter = 2 * time.Second
+)
+
+// wait shows how the cascade gets on until nothing is left. Of objects that were refused the followers wait for nothing:
+// they are part of the error.
+func (d *deletion) wait(ctx context.Context, f *follower, done *report.Deleted) error {
+	b := newBlock(d.talk)
+	defer b.clear()
+	tick := time.NewTicker(drawnEvery)
+	defer tick.Stop()
+	var pace pace
+	told := time.Now()
+	for {
+		now := time.Now()
+		left, held, count := f.progress()
+		if left == 0 || len(done.Failed) > 0 && f.onlyRefused(done.Failed) {
+			return nil
+		}
+		trouble, over := f.trouble(now)
+		if over {
+			return fmt.Errorf("%w; %s", d.server.failed(trouble), d.goesOn(held))
+		}
+		rate, stalled := pace.at(f.all-left, now)
+		if stalled >= heldAfter {
+			rate = 0
+		}
+		lines := []string{progressLine(f.all-left, f.all, rate, b.columns())}
+		if err := trouble; err != nil {
+			lines = append(lines, "the server does not answer; asking again: "+oneLine(err))
+		} else if stalled >= heldAfter {
+			lines = append(lines, heldLines(held, count, left)...)
+		}
+		if b != nil {
+			b.draw(lines)
+		} else if now.Sub(told) >= toldEvery {
+			told = now
+			fmt.Fprintln(d.talk, strings.Join(lines, "; "))
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return errors.New("interrupted: " + d.goesOn(held))
+		}
+	}
+}
+
+// goesOn says that a cascade does not need this command, and how to follow it again.
+func (d *deletion) goesOn(held []report.Holder) string {
+	text := "the cascade goes on in the cluster"
+	if d.byReap {
+		text += "; 'reap status --watch" + d.flags + "' follows it"
+	}
+	if len(held) > 0 {
+		text += "; 'reap why " + held[0].Object.String() + d.flags + "' says more about what holds it"
+	}
+	return text
+}
+
+// onlyRefused is true if nothing is left but objects whose DELETE was refused.
+func (f *follower) onlyRefused(refused []report.NotDeleted) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for uid, o := range f.left {
+		if o.deleting || !slices.ContainsFunc(refused, func(n report.NotDeleted) bool { return n.Object.UID == uid }) {
+			return false
+		}
+	}
+	return true
+}
+
+// progressLine is how far a cascade has come.
+func progressLine(gone, all int, rate float64, columns int) string {
+	line := fmt.Sprintf("%s %d of %s gone", report.Bar(gone, all, max(10, min(40, columns/3))), gone, plural(all, "object"))
+	if rate >= 1 && gone < all {
+		line += fmt.Sprintf(", %.0f/s, %s to go", rate, duration.HumanDuration(time.Duration(float64(all-gone)/rate*float64(time.Second))))
+	}
+	return line
+}
+
+// heldLines say what holds a cascade that does not get on.
+func heldLines(held []report.Holder, count, left int) []string {
+	if count == 0 {
+		return []string{fmt.Sprintf("waiting for %s; nothing with a finalizer of its own is among them", plural(left, "object"))}
+	}
+	var lines []string
+	for _, h := range held {
+		lines = append(lines, fmt.Sprintf("held by %s: it has the finalizer %s", h.Object, strings.Join(h.Finalizers, ", ")))
+	}
+	if more := count - len(held); more > 0 {
+		lines = append(lines, fmt.Sprintf("and by %d more", more))
+	}
+	return lines
+}
+
+// pace is how fast something goes.
+type pace struct {
+	seen  []seen // of the last seconds
+	moved time.Time
+	last  int
+}
+
+type seen struct {
+	at time.Time
+	n  int
+}
+
+// paceOver is how much of the past counts for the rate.
+const paceOver = 5 * time.Second
+
+// at notes that n are done, and returns how many a second lately, and for how long nothing has moved.
+func (p *pace) at(n int, now time.Time) (rate float64, stalled time.Duration) {
+	if p.moved.IsZero() || n != p.last {
+		p.moved, p.last = now, n
+	}
+	p.seen = append(p.seen, seen{now, n})
+	for len(p.seen) > 1 && now.Sub(p.seen[0].at) > paceOver {
+		p.seen = p.seen[1:]
+	}
+	first := p.seen[0]
+	if passed := now.Sub(first.at).Seconds(); passed > 0 {
+		rate = float64(n-first.n) / passed
+	}
+	return rate, now.Sub(p.moved)
+}
