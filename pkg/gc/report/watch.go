@@ -10,6 +10,8 @@ import (
 	"github.com/rivo/uniseg"
 	"github.com/schollz/progressbar/v3"
 	"k8s.io/apimachinery/pkg/util/duration"
+
+	"github.com/reap-dev/reap/pkg/gc/decide"
 )
 
 // Screen returns the status as lines for a terminal of so many columns and rows: none is longer, and there are no more.
@@ -69,12 +71,23 @@ func (c Cascade) lines(now time.Time, columns int) []string {
 	}
 	lines := []string{head, "  " + c.progress(columns)}
 	for _, h := range c.HeldBy[:min(len(c.HeldBy), 3)] {
-		lines = append(lines, "  held by "+h.text(0))
+		lines = append(lines, fmt.Sprintf("  held by %s: %s", h.Object, h.brief()))
 	}
 	if more := c.HeldByCount - min(len(c.HeldBy), 3); more > 0 {
 		lines = append(lines, fmt.Sprintf("  and by %d more", more))
 	}
 	return lines
+}
+
+// brief says in few words why a holder stays.
+func (h Holder) brief() string {
+	switch decide.Reason(h.Reason) {
+	case decide.BeingDeleted:
+		return "a finalizer or a grace period keeps it"
+	case decide.OwnerUnknown:
+		return "nobody serves the kind of an owner"
+	}
+	return h.Text
 }
 
 // progress is the bar of a cascade, its rate and what is left.
