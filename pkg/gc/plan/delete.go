@@ -69,7 +69,7 @@ func (r *run) fate(t *thing) Fate {
 
 // result tells what has come out; others are runs of the same with other schedules.
 func (r *run) result(others []*run) *Result {
-	res := &Result{Took: r.now.Sub(r.began)}
+	res := &Result{}
 	var concerned []*thing
 	fates := make(map[*thing]Fate, len(r.things))
 	for _, t := range r.things {
@@ -123,6 +123,8 @@ func (r *run) result(others []*run) *Result {
 	}
 	for _, e := range r.events {
 		res.Events = append(res.Events, Event{What: e.what, Object: index[e.of], At: e.at, After: e.after})
+		// The clock may have gone on to deadlines of what had gone by then.
+		res.Took = max(res.Took, e.at)
 	}
 	for _, ring := range r.rings {
 		var members []int
