@@ -17,7 +17,10 @@ const (
 	// quiet is how many bytes are allocated in lookEvery, at the most, by a server
 	// that nobody uses. Others soon need again what they could give back.
 	quiet = 16 << 20
-	// latest is after how long memory is given back by a busy server too.
+	// ebb is the part of its highest rate of allocation to which a busy server has to
+	// come down for its burst to be over. What only the burst needed is given back then.
+	ebb = 4
+	// latest is after how long memory is given back by a server that stays busy.
 	latest = 2 * time.Minute
 )
 
@@ -25,15 +28,19 @@ const (
 // is in use, for the next burst, for a long time; on a small device other processes
 // have better use for it.
 func keepSmall(ctx context.Context) {
-	var allocated uint64
+	var before, highest uint64 // bytes: allocated until the last look, and in one interval since memory was given back
 	var freed time.Time
 	wait.UntilWithContext(ctx, func(context.Context) {
 		m := readMemory()
-		idle := m.allocated-allocated < quiet
-		allocated = m.allocated
-		if m.unused > worthFreeing && (idle || time.Since(freed) > latest) {
+		recently := m.allocated - before
+		before = m.allocated
+		highest = max(highest, recently)
+		over := recently < quiet || recently < highest/ebb
+		if m.unused > worthFreeing && (over || time.Since(freed) > latest) {
 			debug.FreeOSMemory()
+			trim()
 			freed = time.Now()
+			highest = recently
 		}
 	}, lookEvery)
 }

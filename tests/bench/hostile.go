@@ -22,7 +22,7 @@ const (
 	recoverWithin = 2 * time.Second
 	// cleanWithin is how soon after the attacker's deletion its objects are gone, and the memory that they took.
 	cleanWithin = 60 * time.Second
-	// unslowed is what a cascade may take where upstream's collector is not slowed down, or never ends.
+	// unslowed is what a cascade may take where upstream's collector is not slowed down.
 	unslowed = time.Second
 	// keptMemory is how much more memory may be taken afterwards, in MiB.
 	keptMemory = 50
@@ -282,9 +282,13 @@ type outcome struct {
 	left int           // of its objects, then
 }
 
-// twice returns, in seconds, what a cascade may take that fared so beside upstream's collector.
+// twice returns, in seconds, what a cascade may take that fared so beside upstream's collector. Where that
+// one did not end in time, ours has to.
 func (o outcome) twice() float64 {
-	if o.took <= unslowed || o.left > 0 {
+	switch {
+	case o.left > 0:
+		return bystanderPatience.Seconds()
+	case o.took <= unslowed:
 		return unslowed.Seconds()
 	}
 	return 2 * o.took.Seconds()
