@@ -2,6 +2,7 @@ package integration
 
 import (
 	"fmt"
+	"os"
 	"syscall"
 	"testing"
 )
@@ -46,10 +47,13 @@ func etcd(t *testing.T) (*daemon, string) {
 	return d, client
 }
 
-// nats starts a NATS with JetStream.
+// nats starts a NATS with JetStream, which by default takes no message of more than 1 MB.
 func nats(t *testing.T) (*daemon, string) {
 	t.Helper()
 	d := newDaemon(t, "nats", syscall.SIGTERM)
-	d.start(t, programOf(t, "nats-server", "nats-server 2.14"), "--addr=127.0.0.1", "--port="+d.port(t), "--jetstream", "--store_dir="+d.path("data"))
+	if err := os.WriteFile(d.path("config"), []byte("max_payload: 8MB\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	d.start(t, programOf(t, "nats-server", "nats-server 2.14"), "--config="+d.path("config"), "--addr=127.0.0.1", "--port="+d.port(t), "--jetstream", "--store_dir="+d.path("data"))
 	return d, "nats://" + d.address
 }

@@ -22,9 +22,7 @@ func TestDatastores(t *testing.T) {
 			database, endpoint := open(t)
 			s := interruptedCascade(t, 200, func(s *server, _ *testing.T) { s.kill() }, "--datastore-endpoint", endpoint, "--gc-workers=4")
 			s.mustDeleteByEveryPolicy(t)
-			if name != "nats" { // it takes no message of more than 1 MB unless it is told to
-				s.mustKeepLargeObjects(t)
-			}
+			s.mustKeepLargeObjects(t)
 			database.stop()
 			database.start(t)
 			s.mustRecover(t)
