@@ -133,7 +133,8 @@ func (h *testHealth) health() *health {
 
 func TestHealthTellsFailuresFromTheOrdinaryCourse(t *testing.T) {
 	refused := apierrors.NewForbidden(pods, "", errors.New("no"))
-	for _, err := range []error{io.EOF, io.ErrUnexpectedEOF, apierrors.NewResourceExpired("old"), apierrors.NewGone("old")} {
+	gone := &apierrors.StatusError{ErrStatus: metav1.Status{Code: http.StatusGone, Reason: metav1.StatusReasonGone}}
+	for _, err := range []error{io.EOF, io.ErrUnexpectedEOF, apierrors.NewResourceExpired("old"), gone} {
 		th := &testHealth{}
 		h := th.health()
 		for range 3 {
