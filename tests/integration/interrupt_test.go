@@ -11,12 +11,12 @@ import (
 
 func TestCascadeSurvivesSIGTERM(t *testing.T) {
 	t.Parallel()
-	interruptedCascade(t, 2000, (*server).stop)
+	interruptedCascade(t, 2000/slowness, (*server).stop)
 }
 
 func TestCascadeSurvivesKill(t *testing.T) {
 	t.Parallel()
-	interruptedCascade(t, 2000, func(s *server, _ *testing.T) { s.kill() })
+	interruptedCascade(t, 2000/slowness, func(s *server, _ *testing.T) { s.kill() })
 }
 
 // interruptedCascade ends a server in the middle of a cascade of n and lets another finish it, which it returns.

@@ -16,7 +16,7 @@ func TestSharedDatastore(t *testing.T) {
 	if testing.Short() {
 		t.Skip("needs PostgreSQL and waits for a lease to run out")
 	}
-	const n = 2000
+	const n = 2000 / slowness
 	_, endpoint := postgres(t)
 	var both []*server
 	for range 2 {

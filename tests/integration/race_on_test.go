@@ -2,7 +2,8 @@
 
 package integration
 
-// slowness multiplies how long is waited at most: the race detector makes a server many times slower.
+// slowness multiplies how long is waited at most, and divides how many objects some tests make: the race detector makes a
+// server many times slower.
 const slowness = 4
 
 // underRace are the tests that run with the race detector if no others are asked for: a server of its build is up to ten
