@@ -191,3 +191,20 @@ func TestChangeOfADefinitionHasDiscoveryAsked(t *testing.T) {
 		}
 	}
 }
+
+// A resource that is served again while its monitor still drains gets the next one when that has ended.
+func TestMonitorWaitsForTheOneThatDrains(t *testing.T) {
+	w := newWorld(t)
+	_, m, _ := still(t)
+	w.draining[pods] = m
+	began := 0
+	w.began = func(schema.GroupResource) { began++ }
+	w.Observer.mu.Lock()
+	w.ensureMonitor(t.Context(), &graph.Resource{Name: "pods", Kind: "Pod", Versions: []string{"v1"}, Namespaced: true, Monitored: true})
+	next := w.monitors[pods]
+	w.Observer.mu.Unlock()
+	if next != nil || began != 0 {
+		next.stop()
+		t.Errorf("%d monitors have begun", began)
+	}
+}
