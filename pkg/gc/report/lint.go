@@ -111,6 +111,9 @@ func NewLint(in lint.Input, o LintOptions, b Basis, about func(graph.Key, *Findi
 		if about != nil {
 			about(f.Object.Key, &said)
 		}
+		if f.Code != lint.StuckFinalizer {
+			said.Finalizers = nil // they have nothing to do with it
+		}
 		l.Findings = append(l.Findings, said)
 	}
 	return l

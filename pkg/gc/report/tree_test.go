@@ -154,11 +154,7 @@ func TestLintReports(t *testing.T) {
 	g := shop()
 	for name, l := range map[string]Lint{
 		"lint": NewLint(lint.Input{Graph: g, View: g.View, Now: now}, LintOptions{}, Basis{Source: FromListing, Rules: RulesOfKubernetes, Note: "no collector", Objects: 12},
-			func(k graph.Key, f *Finding) {
-				if f.Code == lint.StuckFinalizer {
-					f.Finalizers = []string{"example.com/hold"}
-				}
-			}),
+			func(k graph.Key, f *Finding) { f.Finalizers = []string{"example.com/hold"} }),
 		"lint-cut-short": NewLint(lint.Input{Graph: g, View: g.View, Now: now}, LintOptions{Limit: 1}, Basis{Source: FromCollector, Rules: RulesOfReap, Objects: 12},
 			func(k graph.Key, f *Finding) { f.File = "dir/" + f.Object.Name + ".yaml" }),
 		"lint-nothing": NewLint(lint.Input{Graph: g, View: g.View, Now: now, Only: LintOptions{Namespace: "default"}.Only()}, LintOptions{}, Basis{Source: FromCollector, Objects: 12}, nil),
