@@ -15,6 +15,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -123,7 +124,7 @@ func (m *mutant) compiles(set *token.FileSet, imports types.Importer, byDir map[
 	p := byDir[filepath.Dir(path)]
 	var files []*ast.File
 	found := false
-	for _, name := range p.GoFiles {
+	for _, name := range slices.Concat(p.GoFiles, p.CgoFiles) {
 		var source any
 		if name == filepath.Base(path) {
 			source, found = m.source, true
@@ -138,7 +139,7 @@ func (m *mutant) compiles(set *token.FileSet, imports types.Importer, byDir map[
 		return fmt.Errorf("%s is not built here", m.file)
 	}
 	var failed error
-	config := types.Config{Importer: imports, Error: func(err error) {
+	config := types.Config{Importer: imports, FakeImportC: true, Error: func(err error) {
 		// What the function as it is imports is imported in any case.
 		if failed == nil && !(strings.Contains(err.Error(), "imported") && strings.HasSuffix(err.Error(), "and not used")) {
 			failed = err

@@ -116,15 +116,10 @@ func TestSurveyFindsTheLastLoss(t *testing.T) {
 }
 
 func TestRecordOfAnAnnotation(t *testing.T) {
-	deleted := &metav1.Time{Time: epoch}
 	for value, want := range map[string]time.Duration{"": 0, "soon": 0, "5m": 5 * time.Minute, "never": NoTimeout, "0": NoTimeout, "0s": NoTimeout, "-1s": NoTimeout} {
 		m := &metav1.ObjectMeta{Annotations: map[string]string{SyncTimeoutAnnotation: value}, Finalizers: []string{metav1.FinalizerDeleteDependents}}
 		if got := RecordOf(m).SyncTimeout; got != want {
 			t.Errorf("%q: %v, want %v", value, got, want)
-		}
-		m.Finalizers, m.DeletionTimestamp = nil, deleted
-		if got := RecordOf(m).SyncTimeout; got != 0 {
-			t.Errorf("%q of what does not wait: %v", value, got)
 		}
 	}
 	both := RecordOf(&metav1.ObjectMeta{Finalizers: []string{metav1.FinalizerDeleteDependents, metav1.FinalizerOrphanDependents}})
