@@ -20,7 +20,7 @@ func (w *World) Delete(p metav1.DeletionPropagation, rules Rules, now time.Time)
 	}
 	// Whatever comes out differently when other things are done first cannot be foretold.
 	var others []*run
-	for _, s := range []schedule{{last: true}, {orphanFirst: true}, {last: true, orphanFirst: true}} {
+	for _, s := range schedules()[1:] {
 		others = append(others, w.run(p, rules, s, now))
 	}
 	return r.result(others)

@@ -58,7 +58,16 @@ type event struct {
 // schedule says in which order a run does what can be done at the same time.
 type schedule struct {
 	last        bool // what came last is done first
+	reverse     bool // of what came at once, the last by name is done first
 	orphanFirst bool
+}
+
+// schedules are all there are, the usual one first.
+func schedules() (all []schedule) {
+	for i := range 8 {
+		all = append(all, schedule{last: i&1 != 0, reverse: i&2 != 0, orphanFirst: i&4 != 0})
+	}
+	return all
 }
 
 // thing is an object of the simulated server.
@@ -169,7 +178,7 @@ func (r *run) take(queue *[]graph.Key) graph.Key {
 
 // wait lets time pass until something is to be done; false if nothing ever is.
 func (r *run) wait() bool {
-	if r.rules.Rings && r.g.TakeWaitingChanged() && r.ringsAt.IsZero() {
+	if r.rules.Rings && !r.rules.Kubernetes && r.g.TakeWaitingChanged() && r.ringsAt.IsZero() {
 		r.ringsAt = r.now.Add(ringsEvery)
 	}
 	next, any := r.timers.next()
@@ -201,6 +210,9 @@ func (r *run) consider(keys []graph.Key) {
 	slices.SortFunc(r.queue[from:], func(a, b graph.Key) int {
 		return cmp.Or(cmp.Compare(r.byKey[a].rank, r.byKey[b].rank), cmp.Compare(a.Resource.String(), b.Resource.String()))
 	})
+	if r.schedule.reverse {
+		slices.Reverse(r.queue[from:])
+	}
 }
 
 // note writes down what happens to an object, and returns the event's number.

@@ -1,0 +1,302 @@
+package plan
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/reap-dev/reap/pkg/gc/decide"
+	"github.com/reap-dev/reap/pkg/gc/graph"
+)
+
+const (
+	background = metav1.DeletePropagationBackground
+	foreground = metav1.DeletePropagationForeground
+	orphan     = metav1.DeletePropagationOrphan
+)
+
+var now = time.Date(2026, 5, 4, 3, 2, 1, 0, time.UTC)
+
+// resources by kind; nobody watches a Shadow.
+var resources = map[string]*graph.Resource{
+	"Thing":      {Name: "things", Kind: "Thing", Versions: []string{"v1"}, Namespaced: true, Monitored: true},
+	"Pod":        {Name: "pods", Kind: "Pod", Versions: []string{"v1"}, Namespaced: true, Monitored: true},
+	"Shadow":     {Name: "shadows", Kind: "Shadow", Versions: []string{"v1"}, Namespaced: true},
+	"Job":        {Group: "batch", Name: "jobs", Kind: "Job", Versions: []string{"v1"}, Namespaced: true, Monitored: true},
+	"Widget":     {Group: "ex.io", Name: "widgets", Kind: "Widget", Versions: []string{"v1"}, Namespaced: true, Monitored: true},
+	"World":      {Group: "ex.io", Name: "worlds", Kind: "World", Versions: []string{"v1"}, Monitored: true},
+	"Namespace":  {Name: "namespaces", Kind: "Namespace", Versions: []string{"v1"}, Monitored: true},
+	"Definition": {Group: "apiextensions.k8s.io", Name: "customresourcedefinitions", Kind: "Definition", Versions: []string{"v1"}, Monitored: true},
+}
+
+// cluster is a graph to be planned in.
+type cluster struct {
+	*graph.Graph
+	kinds map[types.UID]string
+}
+
+func newCluster() *cluster {
+	c := &cluster{graph.New(), map[types.UID]string{}}
+	var all []*graph.Resource
+	for _, r := range resources {
+		all = append(all, r)
+	}
+	c.SetCatalog(graph.NewCatalog(all), now)
+	for _, r := range all {
+		if r.Monitored {
+			c.AddResource(r.GroupResource(), r.GroupKind(), now)
+			c.Listed(r.GroupResource(), now)
+		}
+	}
+	return c
+}
+
+// put enters an object, whose name is its UID, with blocking references to others.
+func (c *cluster) put(kind, namespace string, rec graph.Record, owners ...string) {
+	rec.Namespace, rec.UID, rec.ResourceVersion = namespace, types.UID(rec.Name), "5"
+	for _, o := range owners {
+		rec.References = append(rec.References, c.ref(o))
+	}
+	c.kinds[rec.UID] = kind
+	c.Upsert(resources[kind].GroupResource(), &rec, now)
+}
+
+// ref refers to an object, by UID, or to another as Kind/uid.
+func (c *cluster) ref(to string) graph.Reference {
+	kind, uid, another := strings.Cut(to, "/")
+	if !another {
+		kind, uid = c.kinds[types.UID(to)], to
+	}
+	api := "v1"
+	if r := resources[kind]; r != nil && r.Group != "" {
+		api = r.Group + "/v1"
+	}
+	return graph.Reference{APIVersion: api, Kind: kind, Name: uid, UID: types.UID(uid), BlockOwnerDeletion: graph.True}
+}
+
+func (c *cluster) key(uid string) graph.Key {
+	return graph.Key{Resource: resources[c.kinds[types.UID(uid)]].GroupResource(), UID: types.UID(uid)}
+}
+
+// expect holds a result against lines such as "gone a", in the order of the result.
+func expect(t *testing.T, res *Result, want ...string) {
+	t.Helper()
+	var got []string
+	for _, o := range res.Objects {
+		text := string(o.Fate) + " " + o.Record.Name
+		if o.Fate != Gone {
+			text += " " + string(o.Held)
+		}
+		if o.TimedOut {
+			text += " after " + o.At.String()
+		}
+		if o.Uncertain {
+			text += " uncertain"
+		}
+		got = append(got, text)
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got\n  %s\nwant\n  %s", strings.Join(got, "\n  "), strings.Join(want, "\n  "))
+	}
+}
+
+func (c *cluster) delete(p metav1.DeletionPropagation, rules Rules, uids ...string) *Result {
+	var keys []graph.Key
+	for _, uid := range uids {
+		keys = append(keys, c.key(uid))
+	}
+	return Take(c.Graph, keys).Delete(p, rules, now)
+}
+
+func TestNamespaceTakesItsContentsPodsFirst(t *testing.T) {
+	c := newCluster()
+	c.put("Namespace", "", graph.Record{Name: "ns"})
+	c.put("Thing", "ns", graph.Record{Name: "a"})
+	c.put("Pod", "ns", graph.Record{Name: "z"})
+	c.put("Thing", "ns", graph.Record{Name: "waits", Deleting: true, Foreground: true, DeletedAt: now.Unix()})
+	c.put("Thing", "ns", graph.Record{Name: "holds", OtherFinalizers: true}, "waits")
+	c.put("Thing", "elsewhere", graph.Record{Name: "e"})
+	c.put("World", "", graph.Record{Name: "outside"}, "ns")
+	expect(t, c.delete(background, Rules{}, "ns"), "gone z", "gone a", "gone waits", "stuck ns contents", "stuck holds other-finalizer", "unchanged outside owner-solid")
+
+	c.put("Thing", "ns", graph.Record{Name: "holds"}, "waits")
+	expect(t, c.delete(background, Rules{}, "ns"), "gone z", "gone a", "gone holds", "gone waits", "gone ns", "gone outside")
+
+	c.put("Pod", "ns", graph.Record{Name: "z", OtherFinalizers: true})
+	res := c.delete(background, Rules{}, "ns")
+	expect(t, res, "gone holds", "gone waits", "stuck ns contents", "stuck z other-finalizer", "unchanged outside owner-solid")
+	if len(res.Notes) != 1 || res.Notes[0].What != ForeignFinalizer {
+		t.Errorf("notes: %v", res.Notes)
+	}
+}
+
+func TestDefinitionTakesItsObjects(t *testing.T) {
+	c := newCluster()
+	c.put("Definition", "", graph.Record{Name: "widgets.ex.io"})
+	c.put("Widget", "m", graph.Record{Name: "w"})
+	c.put("Widget", "n", graph.Record{Name: "kept", Orphan: true})
+	c.put("Thing", "m", graph.Record{Name: "t"}, "w")
+	c.put("Thing", "n", graph.Record{Name: "free"}, "kept")
+	c.put("World", "", graph.Record{Name: "other"})
+	expect(t, c.delete(background, Rules{}, "widgets.ex.io"), "gone w", "gone t", "gone kept", "gone widgets.ex.io", "freed free no-references")
+}
+
+// A namespace that goes since its owner does is emptied as well.
+func TestCascadeReachesContents(t *testing.T) {
+	c := newCluster()
+	c.put("World", "", graph.Record{Name: "root"})
+	c.put("Namespace", "", graph.Record{Name: "ns"}, "root")
+	c.put("Thing", "ns", graph.Record{Name: "a"})
+	c.put("Thing", "ns", graph.Record{Name: "b"}, "a")
+	res := c.delete(background, Rules{}, "root")
+	expect(t, res, "gone root", "gone a", "gone b", "gone ns")
+	if ns := res.Objects[3]; ns.Reason != Reason(decide.OwnersDangling) || res.Objects[ns.By].Record.Name != "root" || res.Objects[1].Reason != InNamespace {
+		t.Errorf("%+v", res.Objects)
+	}
+}
+
+func TestPolicyIsTheResourcesOwnByDefault(t *testing.T) {
+	for policy, want := range map[metav1.DeletionPropagation]string{"": "freed", background: "gone", foreground: "gone", orphan: "freed"} {
+		c := newCluster()
+		c.put("Job", "n", graph.Record{Name: "job"})
+		c.put("Pod", "n", graph.Record{Name: "pod"}, "job")
+		for _, o := range c.delete(policy, Rules{}, "job").Objects {
+			if o.Record.Name == "pod" && string(o.Fate) != want {
+				t.Errorf("policy %q: the pod is %s, want %s", policy, o.Fate, want)
+			}
+		}
+	}
+}
+
+func TestTimeoutOfAForegroundDeletion(t *testing.T) {
+	c := newCluster()
+	c.put("Thing", "n", graph.Record{Name: "owner"})
+	c.put("Thing", "n", graph.Record{Name: "veto"}, "owner", "Nonsense/x")
+	rules := Rules{Options: decide.Options{Timeout: decide.Timeout{Base: time.Minute, PerDependent: time.Second}}}
+	expect(t, c.delete(foreground, rules, "owner"), "gone owner after 1m1s", "unchanged veto owner-unknown")
+	expect(t, c.delete(foreground, Rules{}, "owner"), "stuck owner waits-for-dependent", "unchanged veto owner-unknown")
+	c.put("Thing", "n", graph.Record{Name: "owner", SyncTimeout: graph.NoTimeout})
+	expect(t, c.delete(foreground, rules, "owner"), "stuck owner waits-for-dependent", "unchanged veto owner-unknown")
+}
+
+// What no monitor shows and nobody has read is not taken for absent.
+func TestOwnerThatNobodyCanSeeKeeps(t *testing.T) {
+	for _, kind := range []string{"Shadow", "Widget"} {
+		c := newCluster()
+		c.SetReadable(resources["Widget"].GroupResource(), false, now)
+		c.put("Thing", "n", graph.Record{Name: "owner"})
+		c.put("Thing", "n", graph.Record{Name: "d"}, "owner", kind+"/x")
+		w := Take(c.Graph, []graph.Key{c.key("owner")})
+		unseen := w.Unseen(now, 10)
+		if len(unseen) != 1 || unseen[0].Reference.Kind != kind {
+			t.Fatalf("%s: unseen are %v", kind, unseen)
+		}
+		res := w.Delete(background, Rules{}, now)
+		expect(t, res, "gone owner", "freed d owner-solid")
+		if len(res.Notes) != 1 || res.Notes[0].What != UnseenOwner {
+			t.Errorf("%s: notes: %v", kind, res.Notes)
+		}
+		w.Learn("x", unseen[0].At, graph.Fact{State: graph.Absent})
+		expect(t, w.Delete(background, Rules{}, now), "gone owner", "gone d")
+	}
+}
+
+// An owner that waits for what is deleted goes too, and so do its other dependents.
+func TestWaitingOwnersAreReached(t *testing.T) {
+	c := newCluster()
+	c.put("Thing", "n", graph.Record{Name: "waits", Deleting: true, Foreground: true, DeletedAt: now.Unix()})
+	c.put("Thing", "n", graph.Record{Name: "solid"})
+	c.put("Thing", "n", graph.Record{Name: "blocks"}, "waits", "Nonsense/x")
+	expect(t, c.delete(background, Rules{}, "blocks"), "gone blocks", "gone waits")
+}
+
+func TestOrphaningWaitsForWhatCannotBeListed(t *testing.T) {
+	c := newCluster()
+	c.put("Thing", "n", graph.Record{Name: "owner"})
+	c.put("Thing", "n", graph.Record{Name: "d"}, "owner")
+	expect(t, c.delete(orphan, Rules{Holds: "something"}, "owner"), "stuck owner orphaning-waits", "freed d no-references")
+	expect(t, c.delete(orphan, Rules{Holds: "something", OrphanTimeout: time.Minute}, "owner"), "gone owner after 1m0s", "freed d no-references")
+}
+
+// Whether the dependent is freed by the one owner or collected with the other is a matter
+// of what is looked at first.
+func TestFateThatDependsOnTiming(t *testing.T) {
+	c := newCluster()
+	c.put("Thing", "n", graph.Record{Name: "root"})
+	c.put("Thing", "n", graph.Record{Name: "lets-go", Orphan: true}, "root")
+	c.put("Thing", "n", graph.Record{Name: "takes-along"}, "root")
+	c.put("Thing", "n", graph.Record{Name: "d"}, "lets-go", "takes-along")
+	res := c.delete(background, Rules{}, "root")
+	i := slices.IndexFunc(res.Objects, func(o Object) bool { return o.Record.Name == "d" })
+	if !res.Objects[i].Uncertain || len(res.Notes) != 1 || res.Notes[0].What != Timing {
+		t.Errorf("%+v, notes %v", res.Objects[i], res.Notes)
+	}
+}
+
+func TestControllerThatStays(t *testing.T) {
+	c := newCluster()
+	c.put("Thing", "n", graph.Record{Name: "set"})
+	ref := c.ref("set")
+	ref.Controller = graph.True
+	c.put("Thing", "n", graph.Record{Name: "child", References: []graph.Reference{ref}})
+	if res := c.delete(background, Rules{}, "child"); len(res.Notes) != 1 || res.Notes[0].What != ControllerReacts {
+		t.Errorf("notes: %v", res.Notes)
+	}
+	if res := c.delete(background, Rules{}, "set"); len(res.Notes) != 0 {
+		t.Errorf("notes: %v", res.Notes)
+	}
+}
+
+// Kubernetes' own collector waits for ever for a ring that users delete, and cuts a chain whose end is also
+// being deleted; it counts what blocks by UID alone, and one reference that cannot be judged keeps all.
+func TestRulesOfKubernetes(t *testing.T) {
+	rules := Rules{Kubernetes: true, Rings: true, Options: decide.Options{Timeout: decide.Timeout{Base: time.Minute}}}
+	c := newCluster()
+	c.put("Thing", "n", graph.Record{Name: "self"})
+	c.put("Thing", "n", graph.Record{Name: "self"}, "self")
+	expect(t, c.delete(foreground, rules, "self"), "stuck self waits-for-dependent")
+	own := rules
+	own.Kubernetes = false
+	expect(t, c.delete(foreground, own, "self"), "gone self")
+
+	c = newCluster()
+	c.put("Thing", "n", graph.Record{Name: "owner"})
+	c.put("Thing", "m", graph.Record{Name: "stranger"}, "owner")
+	c.put("Thing", "m", graph.Record{Name: "second"})
+	c.put("Thing", "m", graph.Record{Name: "held", OtherFinalizers: true}, "owner")
+	expect(t, c.delete(foreground, own, "owner"), "gone stranger", "gone owner", "stuck held other-finalizer")
+	expect(t, c.delete(foreground, rules, "owner"), "gone stranger", "stuck held other-finalizer", "stuck owner waits-for-dependent")
+
+	c = newCluster()
+	c.put("Thing", "n", graph.Record{Name: "owner"})
+	c.put("Thing", "n", graph.Record{Name: "other"})
+	c.put("Thing", "n", graph.Record{Name: "d"}, "owner", "other", "Nonsense/x")
+	expect(t, c.delete(background, own, "owner"), "gone owner", "freed d owner-solid")
+	expect(t, c.delete(background, rules, "owner"), "gone owner", "unchanged d owner-unknown")
+}
+
+func BenchmarkPlan(b *testing.B) {
+	c := newCluster()
+	c.put("Thing", "n", graph.Record{Name: "root"})
+	for i := range 200 {
+		set := fmt.Sprintf("set%d", i)
+		c.put("Thing", "n", graph.Record{Name: set}, "root")
+		for j := range 100 {
+			c.put("Pod", "n", graph.Record{Name: fmt.Sprintf("%s-%d", set, j)}, set)
+		}
+	}
+	for _, p := range []metav1.DeletionPropagation{background, foreground} {
+		b.Run(string(p), func(b *testing.B) {
+			for b.Loop() {
+				if n := len(c.delete(p, Rules{Rings: true}, "root").Objects); n != 20_201 {
+					b.Fatalf("%d objects", n)
+				}
+			}
+		})
+	}
+}
