@@ -218,6 +218,14 @@ func (d *deletion) carryOut(g *generator, m *model) (ended []types.UID) {
 	for _, uid := range d.uids {
 		m.apply(action{op: opDelete, uid: uid, policy: d.policy})
 	}
+	if g.chance(1, 2) { // else in the order of their names
+		for range 50 + g.r.IntN(200) {
+			switch a := g.next(m); a.op {
+			case opDeliver, opBegin, opStep, opOrphan, opLook, opBreak:
+				m.apply(a)
+			}
+		}
+	}
 	m.settle()
 	for next := m.nextTimer(); next.After(m.now) && m.wrong == nil; next = m.nextTimer() {
 		m.pass(next.Sub(m.now))

@@ -33,9 +33,16 @@ func (w *World) run(p metav1.DeletionPropagation, rules Rules, s schedule, now t
 			r.open(t) // which goes on
 		}
 	}
-	for _, k := range w.targets {
+	targets := slices.Clone(w.targets)
+	if s.reverse {
+		slices.Reverse(targets) // as monitors of different resources may show them
+	}
+	for _, k := range targets {
 		if t := r.byKey[k]; t != nil {
 			r.delete(t, p, Requested, nil, nil)
+		}
+		if s.between {
+			r.work()
 		}
 	}
 	for _, t := range r.things {

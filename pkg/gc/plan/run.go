@@ -60,12 +60,13 @@ type schedule struct {
 	last        bool // what came last is done first
 	reverse     bool // of what came at once, the last by name is done first
 	orphanFirst bool
+	between     bool // what follows upon one DELETE comes before the next DELETE is seen
 }
 
 // schedules are all there are, the usual one first.
 func schedules() (all []schedule) {
-	for i := range 8 {
-		all = append(all, schedule{last: i&1 != 0, reverse: i&2 != 0, orphanFirst: i&4 != 0})
+	for i := range 16 {
+		all = append(all, schedule{last: i&1 != 0, reverse: i&2 != 0, orphanFirst: i&4 != 0, between: i&8 != 0})
 	}
 	return all
 }
@@ -141,6 +142,12 @@ func (r *run) enter(k graph.Key, rec *graph.Record) {
 
 // play goes on until nothing happens any more.
 func (r *run) play() {
+	for r.work(); r.wait(); r.work() {
+	}
+}
+
+// work does what can be done without time passing.
+func (r *run) work() {
 	for {
 		switch {
 		case len(r.controllers) > 0:
@@ -155,7 +162,7 @@ func (r *run) play() {
 			k := r.take(&r.queue)
 			delete(r.queued, k)
 			r.attempt(k)
-		case !r.wait():
+		default:
 			return
 		}
 	}
