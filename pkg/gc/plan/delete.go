@@ -42,6 +42,7 @@ func (w *World) run(p metav1.DeletionPropagation, rules Rules, s schedule, now t
 			r.delete(t, p, Requested, nil, nil)
 		}
 		if s.between {
+			r.attempt(k) // before its dependents
 			r.work()
 		}
 	}
