@@ -10,7 +10,6 @@ import (
 	"strings"
 	"testing"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
@@ -107,11 +106,7 @@ func TestPlans(t *testing.T) {
 			if g.policy != "" {
 				options.PropagationPolicy = &g.policy
 			}
-			// The collector may have taken it with the one before.
-			err := s.dyn.Resource(g.kinds[o.GetUID()].gvr).Namespace(o.GetNamespace()).Delete(t.Context(), o.GetName(), options)
-			if err != nil && !apierrors.IsNotFound(err) {
-				t.Fatal(err)
-			}
+			s.deleteWith(t, g.kinds[o.GetUID()], o, options)
 		}
 	}
 	fates := map[string]int{}
@@ -256,10 +251,9 @@ func (g *planned) choose(random *rand.Rand, there map[types.UID]*unstructured.Un
 	}
 	g.objects = live
 	if len(live) > 0 {
-		g.targets = live[:1] // the oldest, which owns most
-	}
-	if len(live) > 2 && random.IntN(4) == 0 {
-		g.targets = live[:2]
+		// The oldest, which owns most. What becomes of the dependents of two depends on how far the
+		// collector has come when the second is deleted; tests/model plans that.
+		g.targets = live[:1]
 	}
 }
 
