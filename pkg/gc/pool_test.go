@@ -41,6 +41,7 @@ func TestPauseThatBeginsWhileAWorkerIsIdle(t *testing.T) {
 		p.gate.set(pause.State{Paused: true})
 		p.queue.Add(key("k"))
 		time.Sleep(time.Hour)
+		synctest.Wait()
 		if attempts != 0 {
 			t.Errorf("%d attempts in a pause", attempts)
 		}
@@ -67,6 +68,7 @@ func TestWorkerComesBackWhenItWasAskedTo(t *testing.T) {
 		defer end()
 		p.queue.Add(key("k"))
 		time.Sleep(3 * time.Hour)
+		synctest.Wait()
 		if want := []time.Duration{0, time.Hour}; !slices.Equal(at, want) {
 			t.Errorf("attempts after %v, want %v", at, want)
 		}
@@ -89,6 +91,7 @@ func TestOnlyFailuresInARowDelay(t *testing.T) {
 			p.queue.Add(key("k"))
 			time.Sleep(time.Minute)
 		}
+		synctest.Wait()
 		second := time.Minute
 		want := []time.Duration{0, retryAtLeast, 3 * retryAtLeast, 3 * retryAtLeast, second, second + retryAtLeast, second + 3*retryAtLeast, second + 3*retryAtLeast}
 		if !slices.Equal(at, want) {
