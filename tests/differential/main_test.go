@@ -39,9 +39,10 @@ func TestMain(m *testing.M) {
 
 // server is a reap server as a child of the test.
 type server struct {
-	name   string
-	config *rest.Config
-	dyn    dynamic.Interface
+	name       string
+	kubeconfig string
+	config     *rest.Config
+	dyn        dynamic.Interface
 }
 
 // start starts a server, which ends with the test.
@@ -81,7 +82,7 @@ func start(t *testing.T, name string, args ...string) *server {
 	if err != nil {
 		t.Fatalf("%s does not get ready: %v", name, err)
 	}
-	s := &server{name: name}
+	s := &server{name: name, kubeconfig: ready.Kubeconfig}
 	if s.config, err = clientcmd.BuildConfigFromFlags("", ready.Kubeconfig); err == nil {
 		s.config.QPS = -1
 		s.dyn, err = dynamic.NewForConfig(s.config)

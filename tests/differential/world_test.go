@@ -44,7 +44,9 @@ type thing struct {
 	name string // unique in all worlds
 	ns   string
 	held bool
-	refs []reference
+	// orphans is true if it has the finalizer that lets its dependents stay.
+	orphans bool
+	refs    []reference
 }
 
 // reference names an owner by its number, or nobody (-1), and something else instead of what is right.
@@ -160,6 +162,9 @@ func (w *world) object(i int, uids []types.UID) *unstructured.Unstructured {
 	if th.held {
 		o.SetFinalizers([]string{hold})
 	}
+	if th.orphans {
+		o.SetFinalizers(append(o.GetFinalizers(), metav1.FinalizerOrphanDependents))
+	}
 	var refs []metav1.OwnerReference
 	for n, r := range th.refs {
 		uid := types.UID(fmt.Sprintf("00000000-0000-4000-8000-%04d%04d%04d", w.number, i, n))
@@ -176,7 +181,7 @@ func (w *world) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "world %d:\n", w.number)
 	for i, o := range w.objects {
-		fmt.Fprintf(&b, "  %d %s %s/%s held=%v\n", i, o.kind.kind, o.ns, o.name, o.held)
+		fmt.Fprintf(&b, "  %d %s %s/%s held=%v orphans=%v\n", i, o.kind.kind, o.ns, o.name, o.held, o.orphans)
 		for _, r := range o.refs {
 			block := "unset"
 			if r.block != nil {

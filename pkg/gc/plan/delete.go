@@ -20,7 +20,11 @@ func (w *World) Delete(p metav1.DeletionPropagation, rules Rules, now time.Time)
 	}
 	// Whatever comes out differently when other things are done first cannot be foretold.
 	var others []*run
-	for _, s := range schedules()[1:] {
+	all := schedules()[1:]
+	if rules.Kubernetes {
+		all = append(all, shuffles(len(r.things))...)
+	}
+	for _, s := range all {
 		others = append(others, w.run(p, rules, s, now))
 	}
 	return r.result(others)

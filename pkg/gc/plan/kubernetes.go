@@ -59,7 +59,7 @@ func (r *run) kubernetes(v *graph.View) (d decide.Decision, unblock bool) {
 		}
 		return decide.Decision{Action: decide.Drop, Reason: decide.SomeDangling, Drop: all}, false
 	case waits && v.HasDependents:
-		unblock = slices.ContainsFunc(dependents, func(n graph.Node) bool { return n.Record.WaitingForDependents() })
+		unblock = slices.ContainsFunc(dependents, func(n graph.Node) bool { return r.byKey[n.Key].waited })
 		return decide.Decision{Action: decide.Delete, Reason: decide.OwnerWaiting, Policy: metav1.DeletePropagationForeground}, unblock
 	}
 	d = decide.Decision{Action: decide.Delete, Reason: decide.OwnersDangling, Policy: policyOf(v.Record.Foreground && !v.Record.Orphan, v.Record.Orphan)}
@@ -76,15 +76,60 @@ func blocksByUID(rec *graph.Record, owner graph.Key) bool {
 	})
 }
 
-// unblock makes the references of an object block no longer.
-func (r *run) unblock(t *thing, blocking []graph.Reference, after []int) {
-	free := *t.rec
-	free.References = slices.Clone(free.References)
-	for i, ref := range free.References {
-		if slices.Contains(blocking, ref) {
-			free.References[i].BlockOwnerDeletion = graph.False
-			t.unblocks = append(t.unblocks, ref)
+// kubernetesRaces is true if it depends on what Kubernetes' collector looks at first what it
+// does about an object, or about its dependents. It has several workers, which read the
+// owners live, and none waits until all has been seen that happens at the same time.
+func (r *run) kubernetesRaces(v *graph.View, d decide.Decision) bool {
+	switch d.Action {
+	case decide.Release:
+		// Whoever looks at a dependent a moment later sees no owner that waits.
+		return len(r.g.Dependents(v.Key.UID)) > 0
+	case decide.Nothing, decide.Delete, decide.Drop:
+		return len(v.Owners) > 1 && !v.Record.Deleting && slices.ContainsFunc(v.Owners, func(o graph.OwnerView) bool {
+			return decide.Judge(&o, v.Record.Namespace, r.now) != decide.Solid
+		})
+	}
+	return false
+}
+
+// shuffles are schedules for so many objects: the fewer there are, the more can be tried.
+func shuffles(objects int) (all []schedule) {
+	for i := range min(4000/max(objects, 1), 200) {
+		all = append(all, schedule{shuffled: uint64(i) + 1})
+	}
+	return all
+}
+
+// triesAgain is true if Kubernetes' collector looks again at an object that has lost
+// references, without being told to by an owner: if it has failed because of a kind that
+// nobody serves. Where an object without a namespace names an owner in one, it gives up.
+func (r *run) triesAgain(t *thing, before *graph.Record) bool {
+	v := r.g.ViewOf(t.keys[0].Resource, before)
+	for i := range v.Owners {
+		switch decide.Judge(&v.Owners[i], before.Namespace, r.now) {
+		case decide.Unknown:
+			return true
+		case decide.Invalid:
+			return false
 		}
 	}
-	r.put(t, &free, Unblocked, after)
+	return false
+}
+
+// unblock makes the references of an object block no longer; false if none did.
+func (r *run) unblock(t *thing, blocking []graph.Reference, after []int) bool {
+	free := *t.rec
+	free.References = slices.Clone(free.References)
+	some := false
+	for i, ref := range free.References {
+		if ref.BlockOwnerDeletion == graph.True && slices.Contains(blocking, ref) {
+			free.References[i].BlockOwnerDeletion = graph.False
+			t.unblocks = append(t.unblocks, ref)
+			some = true
+		}
+	}
+	if some {
+		r.put(t, &free, Unblocked, after)
+	}
+	return some
 }

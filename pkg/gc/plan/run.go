@@ -3,6 +3,7 @@ package plan
 import (
 	"cmp"
 	"container/heap"
+	"math/rand/v2"
 	"slices"
 	"time"
 
@@ -18,6 +19,7 @@ import (
 type run struct {
 	rules      Rules
 	schedule   schedule
+	random     *rand.Rand // nil unless the schedule is shuffled
 	g          *graph.Graph
 	began, now time.Time
 
@@ -61,6 +63,8 @@ type schedule struct {
 	reverse     bool // of what came at once, the last by name is done first
 	orphanFirst bool
 	between     bool // what follows upon one DELETE comes before the next DELETE is seen
+	// shuffled, if it is not 0, has what can be done at the same time drawn at random.
+	shuffled uint64
 }
 
 // schedules are all there are, the usual one first.
@@ -79,6 +83,7 @@ type thing struct {
 	// first is the record before the deletion, and rec the present one, or the last.
 	first, rec *graph.Record
 	gone       bool
+	waited     bool         // it has been in foreground deletion
 	contents   *container   // of a namespace or definition that is being deleted
 	in         []*container // those that wait for its end
 
@@ -107,6 +112,9 @@ func newRun(w *World, rules Rules, s schedule, now time.Time) *run {
 		queued: map[graph.Key]bool{}, orphanings: map[graph.Key]bool{}, tombstones: map[types.UID]bool{}, unseen: map[*thing]bool{}, lists: w.graph.Lists,
 		timers: timers{at: map[graph.Key]time.Time{}},
 	}
+	if s.shuffled > 0 {
+		r.random = rand.New(rand.NewPCG(s.shuffled, 0))
+	}
 	copied.AssumeListed(now)
 	for _, k := range copied.Reached {
 		v, _ := r.g.View(k)
@@ -134,7 +142,7 @@ func (r *run) enter(k graph.Key, rec *graph.Record) {
 			return
 		}
 	}
-	t := &thing{keys: []graph.Key{k}, first: rec, rec: rec, marked: -1, ended: -1}
+	t := &thing{keys: []graph.Key{k}, first: rec, rec: rec, waited: rec.WaitingForDependents(), marked: -1, ended: -1}
 	r.things = append(r.things, t)
 	r.byUID[k.UID] = append(r.byUID[k.UID], t)
 	r.byKey[k] = t
@@ -154,7 +162,7 @@ func (r *run) work() {
 			c := r.controllers[0]
 			r.controllers = r.controllers[1:]
 			r.control(c)
-		case len(r.orphans) > 0 && (r.schedule.orphanFirst || len(r.queue) == 0):
+		case len(r.orphans) > 0 && (r.schedule.orphanFirst || len(r.queue) == 0 || r.random != nil && r.random.IntN(2) == 0):
 			k := r.take(&r.orphans)
 			delete(r.orphanings, k)
 			r.orphan(k)
@@ -171,14 +179,17 @@ func (r *run) work() {
 // take takes the next key out of a queue.
 func (r *run) take(queue *[]graph.Key) graph.Key {
 	at := 0
-	if r.schedule.last {
+	switch {
+	case r.random != nil:
+		at = r.random.IntN(len(*queue))
+	case r.schedule.last:
 		at = len(*queue) - 1
 	}
 	k := (*queue)[at]
 	if at == 0 {
 		*queue = (*queue)[1:]
 	} else {
-		*queue = (*queue)[:at]
+		*queue = slices.Delete(*queue, at, at+1)
 	}
 	return k
 }
@@ -270,6 +281,7 @@ func (r *run) attempt(k graph.Key) {
 		r.complete(&v)
 		d, unblock := r.decide(&v)
 		r.noteRaces(&v, d)
+		r.raced = r.raced || r.rules.Kubernetes && r.kubernetesRaces(&v, d)
 		switch d.Action {
 		case decide.Nothing:
 			if v.Record.WaitingForDependents() && !d.Again.IsZero() {
@@ -297,8 +309,8 @@ func (r *run) attempt(k graph.Key) {
 			r.put(t, &released, Released, after)
 		case decide.Delete:
 			after, by := r.after(v.Record.References)
-			if unblock {
-				r.unblock(t, t.rec.References, slices.Clone(after))
+			if unblock && r.unblock(t, t.rec.References, slices.Clone(after)) {
+				return // the DELETE fails, since the object has changed: it is tried again
 			}
 			r.delete(t, d.Policy, Reason(d.Reason), by, after)
 		case decide.Drop:

@@ -81,7 +81,7 @@ func (r *run) drop(t *thing, drop []graph.Reference, why Reason, by *thing, afte
 func (r *run) put(t *thing, rec *graph.Record, what What, after []int) int {
 	rec.ResourceVersion = next(t.rec.ResourceVersion)
 	before := t.rec
-	t.rec = rec
+	t.rec, t.waited = rec, t.waited || rec.WaitingForDependents()
 	ends := rec.Deleting && !rec.Foreground && !rec.Orphan && !rec.OtherFinalizers && (t.contents == nil || t.contents.empty)
 	if what == Marked {
 		t.marked = r.note(Marked, t, after)
@@ -102,6 +102,9 @@ func (r *run) put(t *thing, rec *graph.Record, what What, after []int) int {
 		} else {
 			affected = append(affected, r.g.Upsert(k.Resource, rec, r.now)...)
 		}
+	}
+	if r.rules.Kubernetes && what == Dropped && !r.triesAgain(t, before) {
+		affected = slices.DeleteFunc(affected, func(k graph.Key) bool { return slices.Contains(t.keys, k) })
 	}
 	r.consider(affected)
 	if t.gone {
