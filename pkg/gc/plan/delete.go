@@ -37,6 +37,10 @@ func (w *World) run(p metav1.DeletionPropagation, rules Rules, s schedule, now t
 			r.open(t) // which goes on
 		}
 	}
+	if rules.Kubernetes {
+		r.considerAll() // it has looked at all when it began
+		r.work()
+	}
 	targets := slices.Clone(w.targets)
 	if s.reverse {
 		slices.Reverse(targets) // as monitors of different resources may show them
@@ -50,13 +54,20 @@ func (w *World) run(p metav1.DeletionPropagation, rules Rules, s schedule, now t
 			r.work()
 		}
 	}
+	if !rules.Kubernetes {
+		r.considerAll()
+	}
+	r.play()
+	return r
+}
+
+// considerAll puts all that is there into the queue.
+func (r *run) considerAll() {
 	for _, t := range r.things {
 		if !t.gone {
 			r.consider(t.keys)
 		}
 	}
-	r.play()
-	return r
 }
 
 // fate says what has become of an object; empty if the deletion does not concern it.
@@ -197,6 +208,9 @@ func (r *run) explainKept(t *thing, o *Object) {
 		r.complete(&v)
 		d, _ := r.decide(&v)
 		o.Held = Reason(d.Reason)
+		if r.rules.Kubernetes && d.Action == decide.Delete {
+			o.Held = GivenUp
+		}
 		for i := range v.Owners {
 			o.Keeps = append(o.Keeps, Kept{v.Owners[i].Reference, decide.Judge(&v.Owners[i], v.Record.Namespace, r.now)})
 		}

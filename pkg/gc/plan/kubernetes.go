@@ -2,6 +2,7 @@ package plan
 
 import (
 	"slices"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -80,16 +81,18 @@ func blocksByUID(rec *graph.Record, owner graph.Key) bool {
 // does about an object, or about its dependents. It has several workers, which read the
 // owners live, and none waits until all has been seen that happens at the same time.
 func (r *run) kubernetesRaces(v *graph.View, d decide.Decision) bool {
-	switch d.Action {
-	case decide.Release:
-		// Whoever looks at a dependent a moment later sees no owner that waits.
+	if d.Action == decide.Release {
 		return len(r.g.Dependents(v.Key.UID)) > 0
-	case decide.Nothing, decide.Delete, decide.Drop:
-		return len(v.Owners) > 1 && !v.Record.Deleting && slices.ContainsFunc(v.Owners, func(o graph.OwnerView) bool {
-			return decide.Judge(&o, v.Record.Namespace, r.now) != decide.Solid
-		})
 	}
-	return false
+	return !v.Record.Deleting && slices.ContainsFunc(v.Owners, func(o graph.OwnerView) bool {
+		switch decide.Judge(&o, v.Record.Namespace, r.now) {
+		case decide.Solid:
+			return false
+		case decide.Waiting: // it may wait no longer when it is read, unless it waits for this object
+			return len(v.Owners) > 1 || o.Reference.BlockOwnerDeletion != graph.True
+		}
+		return len(v.Owners) > 1
+	})
 }
 
 // shuffles are schedules for so many objects: the fewer there are, the more can be tried.
@@ -100,9 +103,13 @@ func shuffles(objects int) (all []schedule) {
 	return all
 }
 
+// kubernetesRetry is how long Kubernetes' collector waits at the most until it tries again
+// what has failed: the delay doubles with each failure.
+const kubernetesRetry = 1000 * time.Second
+
 // triesAgain is true if Kubernetes' collector looks again at an object that has lost
-// references, without being told to by an owner: if it has failed because of a kind that
-// nobody serves. Where an object without a namespace names an owner in one, it gives up.
+// references even if none of its owners changes: if it goes on failing because nobody serves
+// the kind of one. It gives up on an object without a namespace that names an owner in one.
 func (r *run) triesAgain(t *thing, before *graph.Record) bool {
 	v := r.g.ViewOf(t.keys[0].Resource, before)
 	for i := range v.Owners {

@@ -188,6 +188,7 @@ const (
 	HasContents     Reason = "contents"          // what it contains is not gone
 	OrphaningWaits  Reason = "orphaning-waits"   // dependents may be where nobody can list them
 	OwnerNotVisible Reason = "owner-not-visible" // an owner that nobody could read
+	GivenUp         Reason = "given-up"          // Kubernetes' collector looks at it no more until something changes
 )
 
 // Event is something that happens to an object.

@@ -103,8 +103,11 @@ func (r *run) put(t *thing, rec *graph.Record, what What, after []int) int {
 			affected = append(affected, r.g.Upsert(k.Resource, rec, r.now)...)
 		}
 	}
-	if r.rules.Kubernetes && what == Dropped && !r.triesAgain(t, before) {
+	if r.rules.Kubernetes && what == Dropped {
 		affected = slices.DeleteFunc(affected, func(k graph.Key) bool { return slices.Contains(t.keys, k) })
+		if !t.gone && r.triesAgain(t, before) {
+			r.timers.set(t.keys[0], r.now.Add(kubernetesRetry))
+		}
 	}
 	r.consider(affected)
 	if t.gone {

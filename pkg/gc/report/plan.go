@@ -278,6 +278,9 @@ func heldText(o *plan.Object, p *PlannedObject) string {
 
 // keptText says why an object that nobody deletes stays.
 func keptText(o *plan.Object, p *PlannedObject) string {
+	if o.Held == plan.GivenUp {
+		return "no owner keeps it, but Kubernetes' collector looks at it again only when something changes"
+	}
 	switch decide.Reason(o.Held) {
 	case decide.OwnerSolid, decide.SomeDangling:
 		var solid []Owner
