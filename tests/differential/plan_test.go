@@ -151,7 +151,7 @@ func (w *foretold) draw(random *rand.Rand, exists func(int) bool) {
 		return
 	}
 	yes := true
-	a.refs = append(a.refs, reference{owner: j, wrong: "", apiVersion: b.kind.gvr.GroupVersion().String(), kind: b.kind.kind, name: b.name, block: &yes})
+	a.refs = append(a.refs, reference{owner: j, apiVersion: b.kind.gvr.GroupVersion().String(), kind: b.kind.kind, name: b.name, block: &yes})
 	w.later = a
 }
 
