@@ -15,19 +15,15 @@ import (
 // counts. It changes nothing, and may be called again.
 func (w *World) Delete(p metav1.DeletionPropagation, rules Rules, now time.Time) *Result {
 	r := w.run(p, rules, schedule{}, now)
-	if !r.raced {
+	if !r.raced && (!r.orphaned || r.onlyOrphans()) {
 		return r.result(nil)
 	}
 	// Whatever comes out differently when other things are done first cannot be foretold.
-	var others []*run
 	all := schedules()[1:]
 	if rules.Kubernetes {
 		all = append(all, shuffles(len(r.things))...)
 	}
-	for _, s := range all {
-		others = append(others, w.run(p, rules, s, now))
-	}
-	return r.result(others)
+	return r.result(w.others(p, rules, now, all))
 }
 
 func (w *World) run(p metav1.DeletionPropagation, rules Rules, s schedule, now time.Time) *run {
@@ -90,15 +86,15 @@ func (r *run) fate(t *thing) Fate {
 	return ""
 }
 
-// result tells what has come out; others are runs of the same with other schedules.
-func (r *run) result(others []*run) *Result {
+// result tells what has come out; others are what the same comes to with other schedules.
+func (r *run) result(others []outcome) *Result {
 	res := &Result{}
 	var concerned []*thing
 	fates := make(map[*thing]Fate, len(r.things))
 	for _, t := range r.things {
 		f := r.fate(t)
 		for _, other := range others {
-			if f == "" && other.fate(other.things[t.rank]) != "" {
+			if f == "" && other[t.rank].fate != "" {
 				f = Unchanged // uncertainly
 			}
 		}
@@ -139,8 +135,8 @@ func (r *run) result(others []*run) *Result {
 			r.explainKept(t, &o)
 		}
 		for _, other := range others {
-			same := other.things[t.rank]
-			o.Uncertain = o.Uncertain || other.fate(same) != o.Fate || !sameReferences(same.loses, t.loses) || !sameReferences(same.unblocks, t.unblocks)
+			same := &other[t.rank]
+			o.Uncertain = o.Uncertain || same.fate != o.Fate || !sameReferences(same.loses, t.loses) || !sameReferences(same.unblocks, t.unblocks)
 		}
 		res.Objects = append(res.Objects, o)
 	}

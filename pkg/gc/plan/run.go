@@ -42,6 +42,8 @@ type run struct {
 	rings  [][]*thing
 	// raced is true if something was seen that makes fates depend on what comes first.
 	raced bool
+	// orphaned is true if an owner lets its dependents stay.
+	orphaned bool
 	// unseen counts the owners that nobody could read.
 	unseen map[*thing]bool
 	// lists is true of a resource of which all objects are known.
@@ -343,7 +345,7 @@ func (r *run) complete(v *graph.View) {
 // which other references the object has by then.
 func (r *run) noteRaces(v *graph.View, d decide.Decision) {
 	if d.Action == decide.Orphan {
-		r.raced = true
+		r.orphaned = true
 		return
 	}
 	for i := range v.Owners {
