@@ -83,7 +83,10 @@ func runDelete(c *cli.Context, client *config.Client) error {
 	fmt.Fprintf(d.talk, "server  %s (from %s)\n\n", server.config.Host, server.source)
 	d.byReap = p.Basis.Source == report.FromCollector
 	d.flags, _ = sameServer(client)
-	if err := p.Print(d.talk); err != nil {
+	if err := server.describePlan(c.Context, &p); err != nil {
+		return failed(fmt.Errorf("%w; nothing was deleted", err))
+	}
+	if err := print(d.talk, "text", p); err != nil {
 		return failed(err)
 	}
 	if err := confirm(c, question(p)); err != nil {

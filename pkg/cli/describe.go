@@ -34,10 +34,37 @@ const (
 	readsAtOnce = 16
 )
 
-// describe reads live what a graph does not hold of the objects that a tree shows: age,
+// shown is an object that a report shows, and what is to be read of it.
+type shown struct {
+	object report.Object
+	live   *report.Live
+}
+
+// describeTree adds to a tree what a graph does not hold.
+func (c *connection) describeTree(ctx context.Context, t *report.Tree) error {
+	var all []shown
+	for i := range t.Nodes {
+		all = append(all, shown{t.Nodes[i].Object, &t.Nodes[i].Live})
+	}
+	return c.describe(ctx, all, &t.Basis)
+}
+
+// describePlan adds to a plan what a graph does not hold.
+func (c *connection) describePlan(ctx context.Context, p *report.Plan) error {
+	var all []shown
+	for i := range p.Objects {
+		all = append(all, shown{p.Objects[i].Object, &p.Objects[i].Live})
+	}
+	return c.describe(ctx, all, &p.Basis)
+}
+
+// describe reads live what a graph does not hold of the objects that a report shows: age,
 // readiness and finalizers. A resource that cannot be read is a gap of the report. An error means
 // that the server does not answer.
-func (c *connection) describe(ctx context.Context, t *report.Tree) error {
+func (c *connection) describe(ctx context.Context, all []shown, basis *report.Basis) error {
+	if len(all) == 0 {
+		return nil
+	}
 	served, err := newServed(c.config)
 	if err != nil {
 		return err
@@ -46,14 +73,13 @@ func (c *connection) describe(ctx context.Context, t *report.Tree) error {
 	if err != nil {
 		return err
 	}
-	places := map[place]map[types.UID]*report.TreeNode{}
-	for i := range t.Nodes {
-		n := &t.Nodes[i]
-		at := place{schema.GroupResource{Group: n.Object.Group, Resource: n.Object.Resource}, n.Object.Namespace}
+	places := map[place]map[types.UID]shown{}
+	for _, n := range all {
+		at := place{n.object.GroupResource(), n.object.Namespace}
 		if places[at] == nil {
-			places[at] = map[types.UID]*report.TreeNode{}
+			places[at] = map[types.UID]shown{}
 		}
-		places[at][n.Object.UID] = n
+		places[at][n.object.UID] = n
 	}
 	var mu sync.Mutex // of refused
 	refused := map[schema.GroupResource]error{}
@@ -93,28 +119,28 @@ func (c *connection) describe(ctx context.Context, t *report.Tree) error {
 		return c.failed(err)
 	}
 	for gr, err := range refused {
-		t.Basis.Incomplete = append(t.Basis.Incomplete, report.Gap{What: "age and readiness of " + gr.String(), Why: err.Error()})
+		basis.Incomplete = append(basis.Incomplete, report.Gap{What: "age, readiness and finalizers of " + gr.String(), Why: err.Error()})
 	}
-	slices.SortFunc(t.Basis.Incomplete, func(a, b report.Gap) int { return strings.Compare(a.What, b.What) })
+	slices.SortFunc(basis.Incomplete, func(a, b report.Gap) int { return strings.Compare(a.What, b.What) })
 	return nil
 }
 
 // describeOne reads one object.
-func describeOne(ctx context.Context, client dynamic.ResourceInterface, n *report.TreeNode) error {
-	o, err := client.Get(ctx, n.Object.Name, metav1.GetOptions{})
+func describeOne(ctx context.Context, client dynamic.ResourceInterface, n shown) error {
+	o, err := client.Get(ctx, n.object.Name, metav1.GetOptions{})
 	switch {
-	case apierrors.IsNotFound(err), err == nil && o.GetUID() != n.Object.UID:
-		n.Gone = true
+	case apierrors.IsNotFound(err), err == nil && o.GetUID() != n.object.UID:
+		n.live.Gone = true
 		return nil
 	case err != nil:
 		return err
 	}
-	see(o, n)
+	see(o, n.live)
 	return nil
 }
 
 // describeAll reads objects page by page until all have been seen.
-func describeAll(ctx context.Context, client dynamic.ResourceInterface, nodes map[types.UID]*report.TreeNode) error {
+func describeAll(ctx context.Context, client dynamic.ResourceInterface, nodes map[types.UID]shown) error {
 	left := maps.Clone(nodes)
 	page := metav1.ListOptions{Limit: objectPage}
 	for len(left) > 0 {
@@ -124,9 +150,9 @@ func describeAll(ctx context.Context, client dynamic.ResourceInterface, nodes ma
 		}
 		for i := range list.Items {
 			o := &list.Items[i]
-			if n := left[o.GetUID()]; n != nil {
+			if n, is := left[o.GetUID()]; is {
 				delete(left, o.GetUID())
-				see(o, n)
+				see(o, n.live)
 			}
 		}
 		if page.Continue = list.GetContinue(); page.Continue == "" {
@@ -134,13 +160,13 @@ func describeAll(ctx context.Context, client dynamic.ResourceInterface, nodes ma
 		}
 	}
 	for _, n := range left {
-		n.Gone = true
+		n.live.Gone = true
 	}
 	return nil
 }
 
 // see notes what a read has shown.
-func see(o *unstructured.Unstructured, n *report.TreeNode) {
+func see(o *unstructured.Unstructured, n *report.Live) {
 	n.Created, n.Finalizers, n.Ready = o.GetCreationTimestamp().UTC(), o.GetFinalizers(), readiness(o)
 }
 

@@ -86,6 +86,11 @@ func planDeleteCommand() *cli.Command {
 			if err != nil {
 				return failed(err)
 			}
+			if limit > 0 { // else a report for programs would read everything
+				if err := server.describePlan(c.Context, &p); err != nil {
+					return failed(err)
+				}
+			}
 			return failed(print(c.App.Writer, format, p))
 		},
 	})

@@ -71,7 +71,7 @@ func treeCommand() *cli.Command {
 			if err != nil {
 				return failed(err)
 			}
-			if err := server.describe(c.Context, &t); err != nil {
+			if err := server.describeTree(c.Context, &t); err != nil {
 				return failed(err)
 			}
 			if format == "dot" {

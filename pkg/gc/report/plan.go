@@ -118,6 +118,7 @@ type PlannedObject struct {
 	Ring int `json:"ring,omitempty"`
 	// Uncertain is true if its fate depends on what the collector looks at first.
 	Uncertain bool `json:"uncertain,omitempty"`
+	Live
 }
 
 // PlanNote names something that cannot be foretold.
@@ -261,10 +262,13 @@ func fateText(o *plan.Object, p *PlannedObject) string {
 	return strings.Join(parts, "; ")
 }
 
+// untilFinalizer is said of an object whose finalizers nobody has read.
+const untilFinalizer = "until a finalizer that is not the collector's is taken off"
+
 func heldText(o *plan.Object, p *PlannedObject) string {
 	switch o.Held {
 	case plan.OtherFinalizer:
-		return "until a finalizer that is not the collector's is taken off"
+		return untilFinalizer
 	case plan.HasContents:
 		return "until everything in it is gone"
 	case plan.OrphaningWaits:

@@ -3,6 +3,7 @@ package report
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -59,6 +60,20 @@ func fates() *graph.Graph {
 	return g
 }
 
+// readLive adds to a plan what a command would read.
+func readLive(p *Plan) {
+	for i := range p.Objects {
+		switch o := &p.Objects[i]; o.Object.Name {
+		case "held":
+			o.Live = Live{Created: now.Add(-72 * time.Hour), Finalizers: []string{"foregroundDeletion", "example.com/hold", "example.com/keep"}}
+		case "leaf":
+			o.Live = Live{Gone: true}
+		default:
+			o.Live = Live{Created: now.Add(-time.Minute), Ready: "1/1"}
+		}
+	}
+}
+
 func TestPlan(t *testing.T) {
 	rules := plan.Rules{Options: decide.Options{Timeout: decide.Timeout{Base: 10 * time.Minute, PerDependent: time.Second}}, Rings: true}
 	for name, q := range map[string]PlanRequest{
@@ -66,10 +81,14 @@ func TestPlan(t *testing.T) {
 		"plan-foreground": {Targets: []graph.Key{{Resource: configMaps, UID: "root"}}, Policy: "Foreground"},
 		"plan-orphan":     {Targets: []graph.Key{{Resource: configMaps, UID: "root"}}, Policy: "Orphan"},
 		"plan-namespace":  {Targets: []graph.Key{{Resource: schema.GroupResource{Resource: "namespaces"}, UID: "shop"}}, Policy: "Background"},
+		"plan-live":       {Targets: []graph.Key{{Resource: configMaps, UID: "root"}}, Policy: "Background"},
 		"plan-limit":      {Targets: []graph.Key{{Resource: configMaps, UID: "root"}}, Policy: "Background", Limit: 4},
 	} {
 		p := PlanOf(plan.Take(fates(), q.Targets).Delete(metav1.DeletionPropagation(q.Policy), rules, now), q, now)
 		p.Basis = Basis{Source: FromCollector, Rules: RulesOfReap}
+		if name == "plan-live" {
+			readLive(&p)
+		}
 		var out bytes.Buffer
 		if err := p.Print(&out); err != nil {
 			t.Fatal(err)
@@ -90,5 +109,27 @@ func TestPlan(t *testing.T) {
 		if err != nil || !bytes.Equal(out.Bytes(), want) {
 			t.Errorf("%s: %v: got\n%s\nwant\n%s", name, err, &out, want)
 		}
+	}
+}
+
+// TestPlanInColours: the colours change nothing but the colours.
+func TestPlanInColours(t *testing.T) {
+	q := PlanRequest{Targets: []graph.Key{{Resource: configMaps, UID: "root"}}, Policy: "Background"}
+	p := PlanOf(plan.Take(fates(), q.Targets).Delete(metav1.DeletePropagationBackground, plan.Rules{}, now), q, now)
+	readLive(&p)
+	mark := func(with string) func(string) string {
+		return func(s string) string { return with + s + with }
+	}
+	var plain, coloured bytes.Buffer
+	if err := errors.Join(p.Print(&plain), p.PrintIn(&coloured, Palette{Bad: mark("\x01"), Strong: mark("\x02"), Faint: mark("\x03")})); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"\x02" + p.summary() + "\x02", "\x01stays Terminating, until the finalizers example.com/hold, example.com/keep are taken off\x01\n", "\x03goes\x03\n"} {
+		if !strings.Contains(coloured.String(), want) {
+			t.Errorf("no %q in\n%s", want, &coloured)
+		}
+	}
+	if got := strings.NewReplacer("\x01", "", "\x02", "", "\x03", "").Replace(coloured.String()); got != plain.String() {
+		t.Errorf("got\n%s\nwant\n%s", got, &plain)
 	}
 }

@@ -3,17 +3,24 @@ package report
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/duration"
+
+	"github.com/reap-dev/reap/pkg/gc/plan"
 )
 
 // Print writes the plan for people: counts, what goes as a tree, what stays, and what
 // cannot be foretold.
-func (p Plan) Print(out io.Writer) error {
+func (p Plan) Print(out io.Writer) error { return p.PrintIn(out, Plain) }
+
+// PrintIn is Print in colours.
+func (p Plan) PrintIn(out io.Writer, colours Palette) error {
 	w := &lines{out: out}
 	if err := p.Basis.Print(w); err != nil {
 		return err
@@ -22,12 +29,12 @@ func (p Plan) Print(out io.Writer) error {
 		w.line("The collector is paused: %s.", pauseText(p.Pause, p.Now))
 		w.line("")
 	}
-	w.line("%s", p.summary())
+	w.line("%s", colours.Strong(p.summary()))
 	if len(p.Counts) > 0 {
 		w.line("")
 		p.printCounts(w)
 	}
-	p.printTree(w)
+	p.printTree(w, colours)
 	p.printStaying(w)
 	if p.Omitted > 0 {
 		w.line("and %s, counted above; --limit lists more", count(p.Omitted, "object")+" more")
@@ -98,7 +105,7 @@ const countsListed = 40
 
 // printTree prints what goes, or is deleted and stays, each below the object that it
 // follows.
-func (p Plan) printTree(w *lines) {
+func (p Plan) printTree(w *lines, colours Palette) {
 	below := map[types.UID][]*PlannedObject{}
 	shown := map[types.UID]bool{}
 	for i := range p.Objects {
@@ -122,26 +129,26 @@ func (p Plan) printTree(w *lines) {
 	}
 	w.line("")
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "STEP\tDELETED\tWHAT BECOMES OF IT")
+	fmt.Fprintln(t, "STEP\tDELETED\tAGE\tWHAT BECOMES OF IT")
 	// A tree may be deep: what is to be printed next is kept in a list, not on the stack.
 	type row struct {
-		o          *PlannedObject
+		o, above   *PlannedObject
 		lead, into string // before its name, and before those below it
 	}
 	var next []row
-	push := func(children []*PlannedObject, into string, top bool) {
+	push := func(children []*PlannedObject, above *PlannedObject, into string) {
 		for i := len(children) - 1; i >= 0; i-- {
-			r := row{o: children[i], lead: into + "├─ ", into: into + "│  "}
+			r := row{o: children[i], above: above, lead: into + "├─ ", into: into + "│  "}
 			if i == len(children)-1 {
 				r.lead, r.into = into+"└─ ", into+"   "
 			}
-			if top {
+			if above == nil {
 				r.lead, r.into = "", ""
 			}
 			next = append(next, r)
 		}
 	}
-	push(roots, "", true)
+	push(roots, nil, "")
 	for len(next) > 0 {
 		r := next[len(next)-1]
 		next = next[:len(next)-1]
@@ -149,17 +156,62 @@ func (p Plan) printTree(w *lines) {
 		if r.o.Step > 0 {
 			step = fmt.Sprint(r.o.Step)
 		}
-		text := "goes"
-		switch {
-		case r.o.Fate != "gone":
-			text = "stays Terminating, " + r.o.Text
-		case r.o.Text != "":
-			text += "; " + r.o.Text
-		}
-		fmt.Fprintf(t, "%s\t%s%s\t%s\n", step, r.lead, r.o.Object, text)
-		push(below[r.o.Object.UID], r.into, false)
+		// Colours stand in the last column alone: the others are aligned by their width.
+		fmt.Fprintf(t, "%s\t%s%s\t%s\t%s\n", step, r.lead, r.o.nameBelow(r.above), p.age(r.o), r.o.end(colours))
+		push(below[r.o.Object.UID], r.o, r.into)
 	}
 	_ = t.Flush() // w keeps the error
+}
+
+// nameBelow names an object below another: without the namespace that both are in, or that
+// the other is.
+func (o *PlannedObject) nameBelow(above *PlannedObject) string {
+	name := o.Object.String()
+	if ns := o.Object.Namespace; above != nil && (above.Object.Namespace == ns || above.Object.IsNamespace() && above.Object.Name == ns) {
+		name = strings.TrimSuffix(name, " -n "+ns)
+	}
+	return name
+}
+
+func (p Plan) age(o *PlannedObject) string {
+	if o.Created.IsZero() {
+		return "-"
+	}
+	return ago(o.Created, p.Now)
+}
+
+// end says what becomes of an object that is deleted.
+func (o *PlannedObject) end(colours Palette) string {
+	text := o.Text
+	if o.Held == string(plan.OtherFinalizer) {
+		if names := o.otherFinalizers(); len(names) > 0 {
+			text = strings.Replace(text, untilFinalizer, "until "+finalizersText(names)+" taken off", 1)
+		}
+	}
+	switch {
+	case o.Gone:
+		return colours.Faint("has gone meanwhile")
+	case o.Fate != string(plan.Gone):
+		return colours.Bad("stays Terminating, " + text)
+	case text != "":
+		return "goes; " + text
+	}
+	return colours.Faint("goes")
+}
+
+func finalizersText(names []string) string {
+	if len(names) == 1 {
+		return "the finalizer " + names[0] + " is"
+	}
+	return "the finalizers " + strings.Join(names, ", ") + " are"
+}
+
+// otherFinalizers are the finalizers, as far as they have been read, that are not the
+// collector's.
+func (o *PlannedObject) otherFinalizers() []string {
+	return slices.DeleteFunc(slices.Clone(o.Finalizers), func(f string) bool {
+		return f == metav1.FinalizerDeleteDependents || f == metav1.FinalizerOrphanDependents
+	})
 }
 
 // deleted is true of an object that goes, or is deleted and stays.
@@ -176,10 +228,10 @@ func (p Plan) printStaying(w *lines) {
 		}
 		if !any {
 			w.line("")
-			fmt.Fprintln(t, "STAYS\tWHAT BECOMES OF IT")
+			fmt.Fprintln(t, "STAYS\tAGE\tWHAT BECOMES OF IT")
 			any = true
 		}
-		fmt.Fprintf(t, "%s\t%s\n", o.Object, o.Text)
+		fmt.Fprintf(t, "%s\t%s\t%s\n", o.Object, p.age(o), o.Text)
 	}
 	_ = t.Flush() // w keeps the error
 }

@@ -44,12 +44,7 @@ type TreeNode struct {
 	DeletedAt time.Time `json:"deletedAt,omitzero"`
 	Waits     string    `json:"waits,omitempty"`
 	BlockedBy Objects   `json:"blockedBy,omitzero"`
-	// What follows is read live by whoever asks: when the object was created, how ready it is,
-	// where it says that, and which finalizers it has. Gone is true if it has gone meanwhile.
-	Created    time.Time `json:"created,omitzero"`
-	Ready      string    `json:"ready,omitempty"`
-	Finalizers []string  `json:"finalizers,omitempty"`
-	Gone       bool      `json:"gone,omitempty"`
+	Live
 }
 
 // TreeOwner is a reference of an object and what is known of the owner.
