@@ -5,6 +5,7 @@ import (
 	"io"
 	"regexp"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/mitchellh/go-wordwrap"
 	"golang.org/x/term"
@@ -29,21 +30,50 @@ func folded(out io.Writer, print func(io.Writer) error) error {
 	return err
 }
 
-// indented matches what a line begins with before the text that is to be folded: its name and the space behind, or space.
-var indented = regexp.MustCompile(`^(?:[a-z]+(?: [a-z]+)? {2,}| +)`)
+var (
+	// indented matches what a line begins with before the text that is to be folded: its name and the space behind, or space.
+	indented = regexp.MustCompile(`^(?:[a-z]+(?: [a-z]+)? {2,}| +)`)
+	// heading is the first line of a table, up to its last column.
+	heading = regexp.MustCompile(`^([A-Z]+(?: [A-Z]+)* {2,})+[A-Z]+(?: [A-Z]+)*$`)
+	// colour is what turns a colour on or off.
+	colour = regexp.MustCompile("\x1b\\[[0-9;]*m")
+	// coloured matches a text that is coloured as a whole.
+	coloured = regexp.MustCompile("^(\x1b\\[[0-9;]*m)([^\x1b]*)(\x1b\\[[0-9;]*m)$")
+)
 
-// fold folds lines that begin with a name or with space, but for the commands and tables, which are to stay whole.
+// narrowest is how many columns a text is folded to at the least.
+const narrowest = 10
+
+// fold folds lines, those of tables in their last column, but not the commands, which are to be copied.
 func fold(text string, columns int) string {
 	var b strings.Builder
+	table := 0 // the last column of the table
 	for line := range strings.Lines(text) {
 		line = strings.TrimSuffix(line, "\n")
-		indent := len(indented.FindString(line))
-		if len(line) <= columns || indent == 0 || indent > columns/2 || strings.HasPrefix(line, "  reap ") {
+		switch at := heading.FindStringSubmatchIndex(line); {
+		case line == "":
+			table = 0
+		case at != nil:
+			table = at[3]
+		}
+		indent := table
+		if table == 0 {
+			indent = len(indented.FindString(line))
+		}
+		runes := []rune(line)
+		if width(line) <= columns || indent >= len(runes) || indent+narrowest > columns || strings.HasPrefix(line, "  reap ") {
 			b.WriteString(line + "\n")
 			continue
 		}
-		body := wordwrap.WrapString(line[indent:], uint(columns-indent))
-		b.WriteString(line[:indent] + strings.ReplaceAll(body, "\n", "\n"+strings.Repeat(" ", indent)) + "\n")
+		body, on, off := string(runes[indent:]), "", ""
+		if parts := coloured.FindStringSubmatch(body); parts != nil {
+			on, body, off = parts[1], parts[2], parts[3]
+		}
+		body = wordwrap.WrapString(body, uint(columns-indent))
+		b.WriteString(string(runes[:indent]) + on + strings.ReplaceAll(body, "\n", "\n"+strings.Repeat(" ", indent)) + off + "\n")
 	}
 	return b.String()
 }
+
+// width is how many columns a line takes.
+func width(line string) int { return utf8.RuneCountInString(colour.ReplaceAllString(line, "")) }

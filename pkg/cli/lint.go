@@ -91,13 +91,9 @@ func lintCommand() *cli.Command {
 			if err != nil {
 				return failed(err)
 			}
-			switch format {
-			case "sarif":
+			if format == "sarif" {
 				err = l.PrintSARIF(c.App.Writer, version())
-			case "text":
-				colours := palette(c.App.Writer)
-				err = folded(c.App.Writer, func(out io.Writer) error { return l.PrintIn(out, colours) })
-			default:
+			} else {
 				err = print(c.App.Writer, format, l)
 			}
 			if err == nil && l.Fails(codes) {

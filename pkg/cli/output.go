@@ -74,9 +74,10 @@ func print(out io.Writer, format string, r printable) error {
 		if coloured, ok := r.(interface {
 			PrintIn(io.Writer, report.Palette) error
 		}); ok {
-			return coloured.PrintIn(out, palette(out))
+			colours := palette(out)
+			return folded(out, func(out io.Writer) error { return coloured.PrintIn(out, colours) })
 		}
-		return r.Print(out)
+		return folded(out, r.Print)
 	}
 	e := json.NewEncoder(out)
 	e.SetIndent("", "  ")

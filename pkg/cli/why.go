@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/url"
 	"time"
 
@@ -63,7 +62,7 @@ func whyCommand() *cli.Command {
 				if i > 0 && format == "text" {
 					fmt.Fprintln(c.App.Writer)
 				}
-				if err := folded(c.App.Writer, func(out io.Writer) error { return print(out, format, w) }); err != nil {
+				if err := print(c.App.Writer, format, w); err != nil {
 					return failed(err)
 				}
 			}
