@@ -89,14 +89,19 @@ func (g *Graph) ForgetFacts(gk schema.GroupKind) []Key {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	var affected affected
+	g.forgetFacts(&affected, func(f *placedFact) bool { return f.at.Group == gk.Group && f.at.Kind == gk.Kind })
+	return affected.all(g)
+}
+
+// forgetFacts drops facts, and adds the objects that name one of those to affected.
+func (g *Graph) forgetFacts(affected *affected, which func(*placedFact) bool) {
 	for _, o := range g.owners {
 		before := len(o.facts)
-		o.facts = slices.DeleteFunc(o.facts, func(f placedFact) bool { return f.at.Group == gk.Group && f.at.Kind == gk.Kind })
+		o.facts = slices.DeleteFunc(o.facts, func(f placedFact) bool { return which(&f) })
 		if len(o.facts) < before {
 			affected.addAll(&o.dependents)
 		}
 	}
-	return affected.all(g)
 }
 
 // forgetRefuted drops what was proved about the place where a monitor now shows an

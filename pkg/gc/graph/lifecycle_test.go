@@ -218,6 +218,28 @@ func TestRemoveResourceLeavesNeitherPresenceNorAbsence(t *testing.T) {
 	wantKeys(t, "removed again", g.drop(widgets))
 }
 
+// A live read found the owner before its kind went. When the kind is served again, the owner need not be there.
+func TestRemoveResourceForgetsWhatALiveReadFound(t *testing.T) {
+	for name, c := range map[string]struct{ learnt, left Fact }{
+		"present": {Fact{State: Present, Seen: epoch}, Fact{}},
+		"gone":    {Fact{State: Gone}, Fact{State: Gone}},
+		"absent":  {Fact{State: Absent}, Fact{State: Absent}},
+	} {
+		g := newGraph(t)
+		g.show(widgets, object("n", "known"))
+		g.show(things, object("n", "d", to(widgets, "unseen")))
+		g.learn("unseen", at(widgets, "n", "unseen"), c.learnt)
+		var affected []Key
+		if c.left != c.learnt {
+			affected = []Key{key(things, "d")}
+		}
+		wantKeys(t, name, g.drop(widgets), affected...)
+		if f := g.Known("unseen", at(widgets, "n", "unseen")); f != c.left {
+			t.Errorf("%s: %+v is known", name, f)
+		}
+	}
+}
+
 func TestAddResourceTwiceKeepsTheNodes(t *testing.T) {
 	g := newGraph(t)
 	g.show(things, object("n", "a"))

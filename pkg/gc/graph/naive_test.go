@@ -193,11 +193,19 @@ func (m *naive) note(what map[schema.GroupResource]bool, gr schema.GroupResource
 
 func (m *naive) removeResource(gr schema.GroupResource, now time.Time) (look []Key) {
 	blocked := m.blocked()
-	gone := map[types.UID]*Record{}
-	for k, rec := range m.objects {
+	gone := map[types.UID]bool{}
+	for k := range m.objects {
 		if k.Resource == gr {
-			gone[k.UID] = rec
+			gone[k.UID] = true
 			m.drop(k)
+		}
+	}
+	if gk, ok := m.announced[gr]; ok {
+		for p, f := range m.facts {
+			if f.State == Present && p.at.Group == gk.Group && p.at.Kind == gk.Kind {
+				gone[p.uid] = true
+				delete(m.facts, p)
+			}
 		}
 	}
 	delete(m.announced, gr)

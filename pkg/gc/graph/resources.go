@@ -59,8 +59,10 @@ func (g *Graph) AddResource(gr schema.GroupResource, gk schema.GroupKind, now ti
 
 // RemoveResource drops all nodes of a resource: it is known that they are gone, or
 // nobody will ever tell. It leaves no Fact: the objects are neither present nor absent
-// now. It returns the objects that named one of them, and the owners that nothing blocks
-// any more.
+// now. A live read that found an object of the kind is forgotten too: when the kind is
+// served again, the object need not be there. What was proved gone stays. It returns the
+// objects that named one of them, and the owners that nothing blocks any more. It takes
+// time linear in all UIDs that references name.
 func (g *Graph) RemoveResource(gr schema.GroupResource, now time.Time) []Key {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -79,6 +81,9 @@ func (g *Graph) RemoveResource(gr schema.GroupResource, now time.Time) []Key {
 			affected.addAll(&o.dependents)
 		}
 	}
+	g.forgetFacts(&affected, func(f *placedFact) bool {
+		return f.State == Present && f.at.Group == t.kind.Group && f.at.Kind == t.kind.Kind
+	})
 	g.noteListing(now)
 	return affected.all(g)
 }
