@@ -10,12 +10,14 @@ import (
 	"strings"
 	"testing"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/reap-dev/reap/pkg/gc/report"
+	"github.com/reap-dev/reap/tests/size"
 )
 
 // planned is a random graph in a namespace of its own, and a deletion in it.
@@ -43,14 +45,11 @@ func (s *server) foretell(t *testing.T, kinds map[types.UID]kind, policy metav1.
 	return p
 }
 
-// TestPlans foretells deletions in hundreds of random graphs, makes them, and holds what the server shows
-// in the end against what was foretold.
+// TestPlans foretells deletions in random graphs, hundreds of them before a release, makes them, and holds what the
+// server shows in the end against what was foretold.
 func TestPlans(t *testing.T) {
 	seed := seedOf(t)
-	graphs := 300 / slowness
-	if testing.Short() {
-		graphs = 20
-	}
+	graphs := size.Of(20, 60, 300) / slowness
 	s := start(t, "--gc-sync-timeout=5s", "--gc-sync-timeout-per-dependent=10ms")
 	parts, _ := s.define(t, "Namespaced", "parts", "Part")
 	worlds, _ := s.define(t, "Cluster", "worlds", "World")
@@ -106,7 +105,11 @@ func TestPlans(t *testing.T) {
 			if g.policy != "" {
 				options.PropagationPolicy = &g.policy
 			}
-			s.deleteWith(t, g.kinds[o.GetUID()], o, options)
+			// The collector may have taken it with the one before.
+			err := s.dyn.Resource(g.kinds[o.GetUID()].gvr).Namespace(o.GetNamespace()).Delete(t.Context(), o.GetName(), options)
+			if err != nil && !apierrors.IsNotFound(err) {
+				t.Fatal(err)
+			}
 		}
 	}
 	fates := map[string]int{}
@@ -123,7 +126,7 @@ func TestPlans(t *testing.T) {
 		return len(wrong) == 0, strings.Join(wrong, "\n")
 	})
 	t.Logf("fates: %v", fates)
-	if fates["gone"] < graphs || graphs > 100 && (fates["stuck"] < graphs/10 || fates["freed"] < graphs/10) {
+	if fates["gone"] < graphs || graphs > 10 && (fates["stuck"] < graphs/10 || fates["freed"] < graphs/10) {
 		t.Errorf("the graphs show too little: %v", fates)
 	}
 	compared := 0
@@ -157,6 +160,9 @@ func TestPlans(t *testing.T) {
 // pairs that were: a dependent that was deleted since its owner was gone went after it, and one that the
 // owner waited for before it.
 func (g *planned) inOrder(ends map[types.UID]int) (pairs int, err error) {
+	if len(g.targets) > 1 {
+		return 0, nil // another deletion may come first
+	}
 	foretold := map[types.UID]*report.PlannedObject{}
 	for i := range g.plan.Objects {
 		foretold[g.plan.Objects[i].Object.UID] = &g.plan.Objects[i]
@@ -169,6 +175,9 @@ func (g *planned) inOrder(ends map[types.UID]int) (pairs int, err error) {
 		by, block := foretold[p.BecauseOf], o.GetOwnerReferences()[0].BlockOwnerDeletion
 		if by == nil || by.Fate != "gone" || by.Uncertain || by.TimedOut || by.Ring > 0 {
 			continue
+		}
+		if p.TimedOut {
+			continue // its owner's own deadline may pass at the same moment
 		}
 		first, second := by, p
 		switch {
@@ -251,9 +260,10 @@ func (g *planned) choose(random *rand.Rand, there map[types.UID]*unstructured.Un
 	}
 	g.objects = live
 	if len(live) > 0 {
-		// The oldest, which owns most. What becomes of the dependents of two depends on how far the
-		// collector has come when the second is deleted; tests/model plans that.
-		g.targets = live[:1]
+		g.targets = live[:1] // the oldest, which owns most
+	}
+	if len(live) > 2 && random.IntN(3) == 0 {
+		g.targets = live[:2] // how far the collector has come when the second is deleted is open
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/reap-dev/reap/pkg/gc/decide"
 	"github.com/reap-dev/reap/pkg/gc/graph"
@@ -15,15 +16,11 @@ import (
 // counts. It changes nothing, and may be called again.
 func (w *World) Delete(p metav1.DeletionPropagation, rules Rules, now time.Time) *Result {
 	r := w.run(p, rules, schedule{}, now)
-	if !r.raced && (!r.orphaned || r.onlyOrphans()) {
+	if !r.raced && !r.meet() && (!r.orphaned || r.onlyOrphans()) {
 		return r.result(nil)
 	}
 	// Whatever comes out differently when other things are done first cannot be foretold.
-	all := schedules()[1:]
-	if rules.Kubernetes {
-		all = append(all, shuffles(len(r.things))...)
-	}
-	return r.result(w.others(p, rules, now, all))
+	return r.result(w.others(p, rules, now, append(schedules()[1:], shuffles(len(r.things))...)))
 }
 
 func (w *World) run(p metav1.DeletionPropagation, rules Rules, s schedule, now time.Time) *run {
@@ -41,11 +38,22 @@ func (w *World) run(p metav1.DeletionPropagation, rules Rules, s schedule, now t
 	if s.reverse {
 		slices.Reverse(targets) // as monitors of different resources may show them
 	}
+	if r.random != nil && r.random.IntN(2) == 0 {
+		r.random.Shuffle(len(targets), func(i, j int) { targets[i], targets[j] = targets[j], targets[i] })
+	}
 	for _, k := range targets {
 		if t := r.byKey[k]; t != nil {
+			t.target = true
 			r.delete(t, p, Requested, nil, nil)
 		}
-		if s.between {
+		switch {
+		case r.random != nil && len(targets) > 1: // the collector may have come to any point
+			for r.random.IntN(8) > 0 && r.step() {
+			}
+		case s.between:
+			if s.reverse {
+				r.breakRings() // they may just have been looked for
+			}
 			r.attempt(k) // before its dependents
 			r.work()
 		}
@@ -64,6 +72,25 @@ func (r *run) considerAll() {
 			r.consider(t.keys)
 		}
 	}
+}
+
+// meet is true if the deletion has come to an object in two ways: through two of its
+// owners, or as a target through an owner. It may matter then which way is the shorter.
+func (r *run) meet() bool {
+	return slices.ContainsFunc(r.things, func(t *thing) bool {
+		ways := 0
+		if t.target && t.touched {
+			ways++
+		}
+		seen := map[types.UID]bool{}
+		for _, ref := range t.first.References {
+			if !seen[ref.UID] && slices.ContainsFunc(r.byUID[ref.UID], func(o *thing) bool { return o != t && o.touched && o.rec.Deleting }) {
+				ways++
+			}
+			seen[ref.UID] = true
+		}
+		return ways > 1
+	})
 }
 
 // fate says what has become of an object; empty if the deletion does not concern it.

@@ -238,6 +238,30 @@ func TestFateThatDependsOnTiming(t *testing.T) {
 	}
 }
 
+// A held dependent of two targets loses the reference to the first if the collector comes
+// before the second DELETE, and keeps both references if it comes after.
+func TestTargetsThatShareADependent(t *testing.T) {
+	c := newCluster()
+	c.put("Thing", "n", graph.Record{Name: "a"})
+	c.put("Thing", "n", graph.Record{Name: "b"})
+	c.put("Thing", "n", graph.Record{Name: "d", OtherFinalizers: true}, "a", "b")
+	expect(t, c.delete(background, Rules{}, "a", "b"), "gone a", "gone b", "stuck d other-finalizer uncertain")
+}
+
+// It depends on whether the dependent of both is looked at before the second owner is
+// deleted for the first one's sake.
+func TestDependentThatIsReachedInTwoWays(t *testing.T) {
+	c := newCluster()
+	c.put("Thing", "n", graph.Record{Name: "root"})
+	c.put("Thing", "n", graph.Record{Name: "between"}, "root")
+	c.put("Thing", "n", graph.Record{Name: "d", OtherFinalizers: true}, "root", "between")
+	res := c.delete(foreground, Rules{}, "root")
+	i := slices.IndexFunc(res.Objects, func(o Object) bool { return o.Record.Name == "d" })
+	if i < 0 || !res.Objects[i].Uncertain {
+		t.Errorf("%+v", res.Objects)
+	}
+}
+
 func TestControllerThatStays(t *testing.T) {
 	c := newCluster()
 	c.put("Thing", "n", graph.Record{Name: "set"})

@@ -85,6 +85,7 @@ type thing struct {
 	// first is the record before the deletion, and rec the present one, or the last.
 	first, rec *graph.Record
 	gone       bool
+	target     bool         // its deletion was asked for
 	waited     bool         // it has been in foreground deletion
 	contents   *container   // of a namespace or definition that is being deleted
 	in         []*container // those that wait for its end
@@ -158,24 +159,32 @@ func (r *run) play() {
 
 // work does what can be done without time passing.
 func (r *run) work() {
-	for {
-		switch {
-		case len(r.controllers) > 0:
-			c := r.controllers[0]
-			r.controllers = r.controllers[1:]
-			r.control(c)
-		case len(r.orphans) > 0 && (r.schedule.orphanFirst || len(r.queue) == 0 || r.random != nil && r.random.IntN(2) == 0):
-			k := r.take(&r.orphans)
-			delete(r.orphanings, k)
-			r.orphan(k)
-		case len(r.queue) > 0:
-			k := r.take(&r.queue)
-			delete(r.queued, k)
-			r.attempt(k)
-		default:
-			return
-		}
+	for r.step() {
 	}
+}
+
+// step does one thing; false if there is nothing to do now.
+func (r *run) step() bool {
+	if r.random != nil && r.random.IntN(16) == 0 {
+		r.breakRings() // as they are looked for at any time
+	}
+	switch {
+	case len(r.controllers) > 0:
+		c := r.controllers[0]
+		r.controllers = r.controllers[1:]
+		r.control(c)
+	case len(r.orphans) > 0 && (r.schedule.orphanFirst || len(r.queue) == 0 || r.random != nil && r.random.IntN(2) == 0):
+		k := r.take(&r.orphans)
+		delete(r.orphanings, k)
+		r.orphan(k)
+	case len(r.queue) > 0:
+		k := r.take(&r.queue)
+		delete(r.queued, k)
+		r.attempt(k)
+	default:
+		return false
+	}
+	return true
 }
 
 // take takes the next key out of a queue.
@@ -443,6 +452,9 @@ func (r *run) sorted(nodes []graph.Node) []graph.Node {
 
 // breakRings breaks the rings that there are, as pkg/gc/breaker.go does.
 func (r *run) breakRings() {
+	if !r.rules.Rings || r.rules.Kubernetes {
+		return
+	}
 	rings := r.g.Cycles()
 	for _, ring := range rings {
 		slices.SortFunc(ring, func(a, b graph.Member) int { return cmp.Compare(r.byKey[a.Key].rank, r.byKey[b.Key].rank) })
