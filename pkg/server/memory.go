@@ -28,21 +28,36 @@ const (
 // is in use, for the next burst, for a long time; on a small device other processes
 // have better use for it.
 func keepSmall(ctx context.Context) {
-	var before, highest uint64 // bytes: allocated until the last look, and in one interval since memory was given back
-	var freed time.Time
+	var t tide
 	wait.UntilWithContext(ctx, func(context.Context) {
-		m := readMemory()
-		recently := m.allocated - before
-		before = m.allocated
-		highest = max(highest, recently)
-		over := recently < quiet || recently < highest/ebb
-		if m.unused > worthFreeing && (over || time.Since(freed) > latest) {
+		if t.out(readMemory(), time.Now()) {
 			debug.FreeOSMemory()
 			trim()
-			freed = time.Now()
-			highest = recently
 		}
 	}, lookEvery)
+}
+
+// tide follows how much is allocated.
+type tide struct {
+	before  uint64    // bytes allocated until the last look
+	highest uint64    // bytes allocated in one interval, at most, since memory was given back
+	freed   time.Time // when it was
+}
+
+// out is told of the memory in use every lookEvery, and says when to give back what is not needed.
+func (t *tide) out(m memory, now time.Time) bool {
+	recently := m.allocated - t.before
+	t.before = m.allocated
+	t.highest = max(t.highest, recently)
+	over := recently < quiet || recently < t.highest/ebb
+	// The last collection may have been in the middle of a burst: what that one found in use need not be any more.
+	burst := t.highest >= quiet
+	worth := m.unused > worthFreeing
+	out := over && (burst || worth) || worth && now.Sub(t.freed) > latest
+	if out {
+		t.freed, t.highest = now, recently
+	}
+	return out
 }
 
 type memory struct {

@@ -1,0 +1,50 @@
+package server
+
+import (
+	"testing"
+	"time"
+)
+
+// Each step is an interval: how much was allocated in it, what a collection could give back, and whether it has to.
+func TestMemoryIsGivenBackWhenABurstIsOver(t *testing.T) {
+	type step struct {
+		allocated, unused uint64
+		out               bool
+	}
+	const some, much = quiet / 2, 100 * quiet
+	for name, steps := range map[string][]step{
+		"idle":                     {{some, 0, false}, {some, worthFreeing + 1, true}, {some, 0, false}},
+		"end of a burst":           {{some, 0, false}, {much, 0, false}, {much, 2 * worthFreeing, false}, {some, 2 * worthFreeing, true}, {some, 0, false}},
+		"found in use until then":  {{much, 0, false}, {some, 0, true}, {some, 0, false}},
+		"less, and then even less": {{much, 0, false}, {much/ebb - 1, 0, true}, {much/ebb - 1, 2 * worthFreeing, false}, {some, 0, true}, {some, 0, false}},
+		"steady":                   {{much, 2 * worthFreeing, false}, {much, 2 * worthFreeing, false}},
+	} {
+		now := time.Unix(0, 0)
+		follow := tide{freed: now}
+		var m memory
+		for i, s := range steps {
+			now = now.Add(lookEvery)
+			m = memory{allocated: m.allocated + s.allocated, unused: s.unused}
+			if got := follow.out(m, now); got != s.out {
+				t.Errorf("%s: step %d: %v", name, i, got)
+			}
+		}
+	}
+}
+
+func TestBusyServerGivesMemoryBackNowAndThen(t *testing.T) {
+	now := time.Unix(0, 0)
+	follow := tide{freed: now}
+	var m memory
+	given := 0
+	for range 3*int(latest/lookEvery) + 3 {
+		now = now.Add(lookEvery)
+		m = memory{allocated: m.allocated + 100*quiet, unused: 2 * worthFreeing}
+		if follow.out(m, now) {
+			given++
+		}
+	}
+	if given != 3 {
+		t.Errorf("given back %d times in three times %s", given, latest)
+	}
+}
