@@ -634,6 +634,8 @@ put_unit() {
 		TimeoutStartSec=300s
 		TimeoutStopSec=30s
 		LimitNOFILE=1048576
+		# A core dump would hold keys and secrets.
+		LimitCORE=0
 		# Data, kubeconfig and audit log are where the arguments say, be it in /etc, /home or /tmp: those
 		# stay open. The capabilities are for other users' files and for ports below 1024.
 		CapabilityBoundingSet=CAP_CHOWN CAP_DAC_OVERRIDE CAP_DAC_READ_SEARCH CAP_FOWNER CAP_NET_BIND_SERVICE
@@ -670,6 +672,8 @@ command_args=$(quote "server $arguments")
 pidfile=/run/$service.pid
 output_log=/var/log/$service.log
 error_log=/var/log/$service.log
+# A core dump would hold keys and secrets.
+rc_ulimit="-c 0"
 respawn_delay=5
 respawn_max=0
 retry="TERM/30/KILL/5"

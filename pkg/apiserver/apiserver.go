@@ -24,6 +24,7 @@ import (
 	"k8s.io/apiserver/pkg/authentication/request/union"
 	"k8s.io/apiserver/pkg/authentication/serviceaccount"
 	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/endpoints/request"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
@@ -129,6 +130,18 @@ func (s *Server) ControllerManagerConfig() *rest.Config {
 	return s.configFor(&user.DefaultInfo{Name: user.KubeControllerManager})
 }
 
+// PauserConfig returns a client configuration for in-process calls as a user who may create the ConfigMap that pauses the
+// collector, which the collector itself may not.
+func (s *Server) PauserConfig() *rest.Config {
+	return s.configFor(&user.DefaultInfo{Name: "reap:gc-guard", Groups: []string{user.SystemPrivilegedGroup}})
+}
+
+// OwnConfig returns a client configuration for in-process calls as the API server itself, which may do everything. It is
+// for what the server has to write before anybody can ask for it.
+func (s *Server) OwnConfig() *rest.Config {
+	return s.configFor(&user.DefaultInfo{Name: user.APIServerUser, Groups: []string{user.SystemPrivilegedGroup}})
+}
+
 func (s *Server) configFor(u user.Info) *rest.Config {
 	caller := &user.DefaultInfo{Name: u.GetName(), Groups: append(slices.Clone(u.GetGroups()), user.AllAuthenticated)}
 	return (&transport{handler: s.handler, users: &s.users, caller: caller, serving: &s.serving}).config()
@@ -160,6 +173,10 @@ func build(ctx context.Context, o Options, users *courtesy) (*aggregatorapiserve
 	chainOf := config.Aggregator.GenericConfig.BuildHandlerChainFunc
 	config.Aggregator.GenericConfig.BuildHandlerChainFunc = func(h http.Handler, c *genericapiserver.Config) http.Handler {
 		return users.counting(chainOf(withNotes(h, o.Notes), c), c)
+	}
+	endless := config.Aggregator.GenericConfig.LongRunningFunc
+	config.Aggregator.GenericConfig.LongRunningFunc = func(r *http.Request, info *request.RequestInfo) bool {
+		return slices.Contains(o.LongRunning, r.URL.Path) || endless(r, info)
 	}
 	prepareOpenAPI(config.KubeAPIs.ControlPlane.Generic)
 	full, err := config.Complete()

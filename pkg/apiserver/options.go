@@ -31,6 +31,8 @@ type Options struct {
 	// Handlers are served under paths of their own, and what is below them if they end
 	// with a slash, to whoever RBAC allows it as non-resource URLs.
 	Handlers map[string]http.Handler
+	// LongRunning are paths, exactly, of Handlers whose requests may take as long as they need. Others end after a minute.
+	LongRunning []string
 	// Notes are shown by /readyz.
 	Notes []Note
 	// Args are the user's kube-apiserver arguments, key=value; they win over ours.

@@ -1,6 +1,5 @@
-// Package bound holds HTTP requests to bounds that their senders do not keep by
-// themselves: a client that takes no context, or that waits and then sends a request
-// again within one call.
+// Package bound enforces limits on HTTP requests whose senders do not keep them: a client
+// that takes no context, or one that waits and sends a request again within one call.
 package bound
 
 import (

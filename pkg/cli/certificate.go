@@ -18,23 +18,23 @@ import (
 	"github.com/reap-dev/reap/pkg/pki"
 )
 
-const certificateDescription = `check tells how the certificates of this machine's reap server are; rotate makes new ones. Both work on the data directory, whether the server runs or not, as the user who owns it.
+const certificateDescription = `check shows the state of the certificates of this machine's reap server; rotate makes new ones. Both work on the data directory, whether the server runs or not. Run them as the user who owns the directory.
 
 A running server renews its certificates by itself 90 days before their end, without a restart.`
 
 const certificateExamples = `reap certificate check
 reap certificate rotate`
 
-const checkDescription = `Shows each certificate of the data directory, its end and whether it is in order, and writes nothing.
+const checkDescription = `Shows each certificate of the data directory, when it expires and whether it is in order. It writes nothing.
 
-Exit code 1: one has expired, is due for renewal, has not been signed by its authority or has another key; or one cannot be read.`
+The exit code is 1 if a certificate has expired, is due for renewal, is not signed by its authority, does not fit its key, or cannot be read.`
 
 const checkExamples = `reap certificate check
 reap certificate check --data-dir /srv/reap -o json`
 
-const rotateDescription = `Makes new certificates with new keys now, for the same names, and writes the administrator's into the server's kubeconfig. Without names, all but the authorities are made anew; these are never.
+const rotateDescription = `Makes new certificates with new keys, for the same names, and writes the administrator's certificate into the server's kubeconfig. Without NAME it replaces all certificates except the authorities, which it never replaces.
 
-A running server serves the new ones within seconds, without a restart, and writes the kubeconfig of --write-kubeconfig anew. Old certificates stay good until their own end.`
+A running server uses the new certificates within seconds, without a restart, and updates the file of --write-kubeconfig. Old certificates stay valid until they expire.`
 
 const rotateExamples = `reap certificate rotate
 reap certificate rotate serving
@@ -50,12 +50,7 @@ func certificateCommand() *cli.Command {
 		UsageText:   "reap certificate check|rotate [flags]",
 		Description: certificateDescription,
 		Subcommands: []*cli.Command{checkCertificatesCommand(), rotateCertificatesCommand()},
-		Action: func(c *cli.Context) error {
-			if c.Args().Present() {
-				return unknownCommand(c, c.Command.VisibleCommands(), c.Command.HelpName)
-			}
-			return cli.ShowSubcommandHelp(c)
-		},
+		Action:      showSubcommands,
 	})
 }
 
@@ -63,7 +58,7 @@ func checkCertificatesCommand() *cli.Command {
 	flags, find := config.DataDirFlags()
 	return command(checkExamples, &cli.Command{
 		Name:        "check",
-		Usage:       "show the certificates, and fail if one needs looking at",
+		Usage:       "show the certificates, and fail if one is not in order",
 		UsageText:   "reap certificate check [flags]",
 		Description: checkDescription,
 		Flags:       append(flags, outputFlag()),

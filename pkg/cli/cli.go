@@ -63,9 +63,29 @@ func newApp(stdout, stderr io.Writer, serve runServer) *cli.App {
 		Usage: "a Kubernetes API server that deletes what nothing owns any more",
 		Description: "reap server is a whole control plane in one process: a Kubernetes API server over SQLite, " +
 			"and a garbage collector for owned objects.",
-		Version:               version(),
-		Commands:              []*cli.Command{serverCommand(stderr, serve), statusCommand(), whyCommand(), planCommand(), treeCommand(), lintCommand(), deleteCommand(), releaseCommand(), pauseCommand(), resumeCommand(), healthcheckCommand(), certificateCommand(), kubectlCommand(), completionCommand()},
+		Version: version(),
+		Commands: []*cli.Command{
+			serverCommand(stderr, serve),
+			statusCommand(),
+			whyCommand(),
+			planCommand(),
+			treeCommand(),
+			lintCommand(),
+			relinkCommand(),
+			deleteCommand(),
+			releaseCommand(),
+			pauseCommand(),
+			resumeCommand(),
+			healthcheckCommand(),
+			snapshotCommand(),
+			certificateCommand(),
+			kubectlCommand(),
+			completionCommand(),
+			versionCommand(),
+			helpCommand(),
+		},
 		CustomAppHelpTemplate: appHelp,
+		Flags:                 []cli.Flag{cli.HelpFlag}, // which urfave leaves out where a command is called help
 		EnableBashCompletion:  true,
 		Writer:                stdout,
 		ErrWriter:             stderr,
@@ -74,7 +94,7 @@ func newApp(stdout, stderr io.Writer, serve runServer) *cli.App {
 		OnUsageError:   usageError,
 		Action: func(c *cli.Context) error {
 			if c.Args().Present() {
-				return unknownCommand(c, c.App.VisibleCommands(), c.App.Name)
+				return unknownCommand(c.Args().First(), c.App.VisibleCommands(), c.App.Name)
 			}
 			return cli.ShowAppHelp(c)
 		},

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -96,7 +97,7 @@ func TestErrorsAreOneLineAndACode(t *testing.T) {
 		},
 		{
 			[]string{"server"}, []string{"REAP_LOG_FORMAT=xml"}, exitUsage,
-			"reap: --log-format (from $REAP_LOG_FORMAT): \"xml\" is not accepted: give one of text, json\n",
+			"reap: --log-format (from $REAP_LOG_FORMAT): \"xml\" is not accepted: give one of text, logfmt, json\n",
 		},
 		{[]string{"sevrer"}, nil, exitUsage, "reap: unknown command \"sevrer\" (did you mean \"server\"?); see 'reap --help'\n"},
 		{[]string{"--verbose"}, nil, exitUsage, "reap: unknown flag --verbose (did you mean --version?); see 'reap --help'\n"},
@@ -148,7 +149,7 @@ func TestServerGetsItsOptionsAndContext(t *testing.T) {
 }
 
 func TestHelpIsReadable(t *testing.T) {
-	for _, args := range [][]string{{}, {"--help"}, {"server", "--help"}, {"help", "server"}, {"help", "kubectl"}, {"completion", "--help"}, {"certificate"}, {"certificate", "--help"}, {"help", "certificate"}, {"certificate", "check", "--help"}, {"certificate", "rotate", "--help"}, {"healthcheck", "--help"}, {"status", "--help"}, {"why", "--help"}, {"tree", "--help"}, {"lint", "--help"}, {"pause", "--help"}, {"resume", "--help"}} {
+	for _, args := range [][]string{{}, {"--help"}, {"server", "--help"}, {"help", "server"}, {"help", "kubectl"}, {"completion", "--help"}, {"certificate"}, {"certificate", "--help"}, {"help", "certificate"}, {"certificate", "check", "--help"}, {"certificate", "rotate", "--help"}, {"snapshot"}, {"snapshot", "--help"}, {"help", "snapshot"}, {"snapshot", "save", "--help"}, {"snapshot", "list", "--help"}, {"snapshot", "restore", "--help"}, {"snapshot", "prune", "--help"}, {"healthcheck", "--help"}, {"status", "--help"}, {"why", "--help"}, {"tree", "--help"}, {"lint", "--help"}, {"pause", "--help"}, {"resume", "--help"}} {
 		got := reap(t, nil, args...)
 		if got.code != exitOK || got.stderr != "" {
 			t.Errorf("%q: code %d, stderr %q", args, got.code, got.stderr)
@@ -191,5 +192,41 @@ func TestEveryServerFlagIsInTheHelp(t *testing.T) {
 func TestVersion(t *testing.T) {
 	if got, want := reap(t, nil, "--version"), (result{0, "reap version dev (commit unknown, built unknown)\n", ""}); got != want {
 		t.Errorf("got %+v, want %+v", got, want)
+	}
+	got := reap(t, nil, "version", "-o", "json")
+	var b build
+	if err := json.Unmarshal([]byte(got.stdout), &b); err != nil || got.code != exitOK || b != thisBuild() {
+		t.Errorf("got %+v (%v), want %+v", got, err, thisBuild())
+	}
+	if b.Version != "dev" || !strings.HasPrefix(b.Kubernetes, "v") || b.Kine == "" || !strings.HasPrefix(b.Go, "go") {
+		t.Errorf("the build is %+v", b)
+	}
+	for _, line := range []string{"reap        dev\n", "kubernetes  " + b.Kubernetes + "\n"} {
+		if got := reap(t, nil, "version"); !strings.Contains(got.stdout, line) {
+			t.Errorf("got %+v, want the line %q", got, line)
+		}
+	}
+}
+
+// TestHelpOfACommand is the same by reap help COMMAND, for commands of commands too; a mistyped one names the nearest.
+func TestHelpOfACommand(t *testing.T) {
+	for _, words := range [][]string{{"server"}, {"why"}, {"version"}, {"certificate"}, {"certificate", "rotate"}, {"plan", "delete"}} {
+		want := reap(t, nil, append(slices.Clone(words), "--help")...)
+		if got := reap(t, nil, append([]string{"help"}, words...)...); got != want || got.code != exitOK {
+			t.Errorf("help %q: got %+v, want %+v", words, got, want)
+		}
+	}
+	for _, tc := range []struct {
+		words []string
+		want  string
+	}{
+		{[]string{"sevrer"}, `unknown command "sevrer" (did you mean "server"?); see 'reap --help'`},
+		{[]string{"certificate", "rotat"}, `unknown command "rotat" (did you mean "rotate"?); see 'reap certificate --help'`},
+		{[]string{"server", "now"}, `unknown command "now"; see 'reap server --help'`},
+	} {
+		want := result{exitUsage, "", "reap: " + tc.want + "\n"}
+		if got := reap(t, nil, append([]string{"help"}, tc.words...)...); got != want {
+			t.Errorf("help %q: got %+v, want %+v", tc.words, got, want)
+		}
 	}
 }

@@ -29,7 +29,7 @@ func completionCommand() *cli.Command {
 		Name:        "completion",
 		Usage:       "print a shell's completion script",
 		UsageText:   "reap completion " + strings.Join(shells, "|"),
-		Description: "Prints a script that completes commands and flags in the shell that is named.",
+		Description: "Prints a script that completes commands, flags and arguments in the named shell.",
 		BashComplete: func(c *cli.Context) {
 			fmt.Fprintln(c.App.Writer, strings.Join(shells, "\n"))
 		},

@@ -21,9 +21,9 @@ import (
 	"github.com/reap-dev/reap/pkg/gc/report"
 )
 
-const deleteDescription = `Deletes objects after a look at what that takes with it: it shows the plan of reap plan delete, asks, deletes, and waits until the last object of the plan is gone, naming what holds it up meanwhile.
+const deleteDescription = `Deletes objects: it shows the plan of reap plan delete, asks, deletes, and waits until the last object of the plan is gone. While it waits, it names what holds the cascade up.
 
-Ctrl-C ends the wait alone: the cascade goes on in the cluster, and reap status --watch follows it again. Without a terminal to ask on it does nothing unless --yes is given. Each object is deleted only if it is still the one that the plan was made for.`
+Ctrl-C ends only the wait: the cascade goes on in the cluster, and reap status --watch follows it. If standard input is no terminal, the command does nothing unless --yes is given. It deletes an object only if it is still the one in the plan.`
 
 const deleteExamples = `reap delete deployments/web -n shop
 reap delete namespaces/shop --yes --wait=false

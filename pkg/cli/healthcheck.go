@@ -19,9 +19,9 @@ import (
 	"github.com/reap-dev/reap/pkg/server"
 )
 
-const healthcheckDescription = `Exits with 0 if the reap server of a data directory on this machine is ready, and with 1 if it is not, saying why in one line. It is what the image's HEALTHCHECK runs.
+const healthcheckDescription = `Exits with 0 if the reap server of a data directory on this machine is ready. Otherwise it says why in one line and exits with 1. The image's HEALTHCHECK runs it.
 
-The server is the one that has written DIR/ready.json, which only the user that it runs as can read, and it is asked for its /readyz. No other is, whatever $KUBECONFIG says.`
+It asks the server that has written DIR/ready.json for its /readyz, whatever $KUBECONFIG says. Only the user that the server runs as can read this file.`
 
 const healthcheckExamples = `reap healthcheck
 reap healthcheck --data-dir /srv/reap --timeout 1s
@@ -38,7 +38,7 @@ func healthcheckCommand() *cli.Command {
 		UsageText:   "reap healthcheck [flags]",
 		Description: healthcheckDescription,
 		Flags: append(flags, outputFlag(), &cli.DurationFlag{
-			Name: "timeout", Category: "CHECK", Value: healthcheckTimeout,
+			Name: "timeout", Category: "Check", Value: healthcheckTimeout,
 			Usage: "`DURATION` how long the server may take to answer",
 		}),
 		Action: func(c *cli.Context) error {

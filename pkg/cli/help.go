@@ -1,7 +1,9 @@
 package cli
 
 import (
+	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -28,8 +30,8 @@ const appHelp = `{{.Name}} - {{.Usage}}
 USAGE
    {{.HelpName}} COMMAND [flags]
 
-COMMANDS{{range .VisibleCommands}}{{if ne .Name "help"}}
-   {{.Name}}{{"\t"}}{{.Usage}}{{end}}{{end}}
+COMMANDS{{range .VisibleCommands}}
+   {{.Name}}{{"\t"}}{{.Usage}}{{end}}
 
 FLAGS
    --help{{"\t"}}show help, here or after a command
@@ -89,6 +91,43 @@ func flagUsage(f cli.DocGenerationFlag) string {
 		usage += " (default: " + d + ")"
 	}
 	return usage
+}
+
+const helpExamples = `reap help server
+reap help plan delete`
+
+// helpCommand replaces urfave's, which knows no commands of commands.
+func helpCommand() *cli.Command {
+	return command(helpExamples, &cli.Command{
+		Name:        "help",
+		Aliases:     []string{"h"},
+		Usage:       "show the help of a command",
+		UsageText:   "reap help [COMMAND…]",
+		Description: "Shows the same as --help after the command.",
+		BashComplete: func(c *cli.Context) {
+			for _, command := range c.App.VisibleCommands() {
+				fmt.Fprintln(c.App.Writer, command.Name)
+			}
+		},
+		Action: func(c *cli.Context) error {
+			if !c.Args().Present() {
+				return cli.ShowAppHelp(c)
+			}
+			commands, helpName := c.App.Commands, c.App.HelpName
+			var found *cli.Command
+			for _, word := range c.Args().Slice() {
+				i := slices.IndexFunc(commands, func(c *cli.Command) bool { return c.HasName(word) })
+				if i < 0 {
+					return unknownCommand(word, commands, helpName)
+				}
+				found = commands[i]
+				commands, helpName = found.Subcommands, helpName+" "+found.Name
+				found.HelpName = helpName
+			}
+			cli.HelpPrinter(c.App.Writer, found.CustomHelpTemplate, found)
+			return nil
+		},
+	})
 }
 
 // splitUsage takes apart a usage text that begins with its placeholder in backquotes, as pkg/config

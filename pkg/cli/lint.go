@@ -24,11 +24,11 @@ import (
 	"github.com/reap-dev/reap/pkg/gc/report"
 )
 
-const lintDescription = `Finds ownerReferences that are not as they were meant (to owners that do not exist, in another namespace, of a kind or version that nobody serves), objects that own each other, and deletions that do not end. Each finding says what will happen to the object, and how to mend it. It changes nothing.
+const lintDescription = `Finds wrong ownerReferences (to owners that do not exist, that are in another namespace, or whose kind or version no server serves), objects that own each other, and deletions that do not end. Each finding says what will happen to the object and how to mend it. The command changes nothing.
 
-With -f it judges manifests, or a backup, against the cluster that they are to be applied to: which objects the collector would delete as soon as they are there.
+With -f it judges manifests, or a backup, against the cluster that they will be applied to: it finds the objects that the collector would delete as soon as they exist.
 
-The exit code is 1 if there is a finding: with --fail-on, one of these codes.`
+The exit code is 1 if there is a finding; with --fail-on, if there is one with any of these codes.`
 
 const lintExamples = `reap lint -A
 reap lint -n shop -o json

@@ -27,12 +27,22 @@ func configureLogging(options config.Log, out io.Writer) error {
 	}
 	logrus.SetOutput(out)
 	logrus.SetLevel(level)
-	var format logrus.Formatter = &logrus.TextFormatter{FullTimestamp: true}
-	if options.Format == "json" {
-		format = &logrus.JSONFormatter{}
-	}
-	logrus.SetFormatter(kineFormatter{format, level})
+	logrus.SetReportCaller(true) // tells kine's records from ours
+	logrus.SetFormatter(componentFormatter{formatter(options.Format, out), level})
 	return routeKlog(level, klogLogger(out, level))
+}
+
+// formatter returns what writes records: text is for people on a terminal, and logfmt elsewhere.
+func formatter(format string, out io.Writer) logrus.Formatter {
+	if format == "json" {
+		return &logrus.JSONFormatter{}
+	}
+	if format == "text" {
+		if f := newTerminalFormatter(out); f != nil {
+			return f
+		}
+	}
+	return &logrus.TextFormatter{DisableColors: true, FullTimestamp: true}
 }
 
 // klogVerbosity is how much of Kubernetes' V-levels each of reap's shows.
@@ -79,6 +89,9 @@ func (errorIsWarning) Fire(e *logrus.Entry) error {
 // debugVerbosity is the highest V-level that is logged as debug; what is above is trace.
 const debugVerbosity = 2
 
+// kubernetesComponent is the component of whatever klog logs.
+const kubernetesComponent = "kubernetes"
+
 // routeKlog leads both of klog's APIs into logrus. Structured and contextual calls go through a logr
 // sink and keep their fields. logr has no warnings: the unstructured calls, the only ones in klog that
 // have, are taken as klog's own lines, whose first letter is the severity.
@@ -89,7 +102,7 @@ func routeKlog(level logrus.Level, to *logrus.Logger) error {
 	if err := flags.Set("v", strconv.Itoa(verbosity)); err != nil {
 		return fmt.Errorf("setting klog's verbosity: %w", err)
 	}
-	sink := logrusr.New(to, logrusr.WithFormatter(formatField)).GetSink()
+	sink := logrusr.New(to.WithField(componentField, kubernetesComponent), logrusr.WithFormatter(formatField)).GetSink()
 	klog.SetLoggerWithOptions(
 		logr.New(klogSink{LogSink: sink, verbosity: verbosity}),
 		klog.ContextualLogger(true),
@@ -104,21 +117,18 @@ func routeKlog(level logrus.Level, to *logrus.Logger) error {
 //
 // klog calls it under its own lock, so it must not log through klog.
 func writeKlogLine(to *logrus.Logger, line []byte) {
-	level := logrus.DebugLevel
-	if len(line) > 0 {
-		switch line[0] {
-		case 'E', 'F': // klog itself ends the process after a fatal one
-			level = logrus.ErrorLevel
-		}
-	}
-	if !to.IsLevelEnabled(level) {
-		return
-	}
 	message := line
 	if _, after, found := bytes.Cut(line, []byte("] ")); found {
 		message = after
 	}
-	to.Log(level, string(bytes.TrimSpace(message)))
+	text := string(bytes.TrimSpace(message))
+	level := logrus.DebugLevel
+	if len(line) > 0 && (line[0] == 'E' || line[0] == 'F') && !isPassing(text) { // klog itself ends the process after F
+		level = logrus.ErrorLevel
+	}
+	if to.IsLevelEnabled(level) {
+		to.WithField(componentField, kubernetesComponent).Log(level, text)
+	}
 }
 
 // klogSink maps V-levels as klogVerbosity describes. klog has checked the level for its own calls, but
@@ -149,16 +159,27 @@ func (s klogSink) Info(v int, message string, keysAndValues ...any) {
 	s.LogSink.Info(logrusrLevel(v), message, keysAndValues...)
 }
 
-// passing are in errors of Kubernetes that are no warning, since who logs them looks again at once. Their
-// types are lost on the way here.
+// passing are in errors of Kubernetes that are no warning. Their types are lost on the way here.
 var passing = []string{
+	// At a start: there is no manifest of metrics, no other server's endpoints to keep, and no namespace kube-system yet,
+	// which is tried again.
+	"The manifest file is empty, ignoring.",
+	"Found stale data, removed previous endpoints on kubernetes service",
+	`Error while syncing ConfigMap: namespaces "kube-system" not found`,
+	// The server stops: what was under way is cut off.
+	" signal received",
+	// Who logs these looks again at once.
 	" is not as new as written version: ", // a controller's cache does not show yet what it wrote itself
 	// A certificate's two files are replaced one right after the other. If they never fit, reap says so.
 	"key failed with : tls: private key does not match public key",
 }
 
+func isPassing(text string) bool {
+	return slices.ContainsFunc(passing, func(part string) bool { return strings.Contains(text, part) })
+}
+
 func (s klogSink) Error(err error, message string, keysAndValues ...any) {
-	if err != nil && slices.ContainsFunc(passing, func(text string) bool { return strings.Contains(err.Error(), text) }) {
+	if err != nil && isPassing(message+": "+err.Error()) {
 		if s.Enabled(1) {
 			s.LogSink.Info(logrusrDebug, message, append(keysAndValues, "error", err)...)
 		}

@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"reflect"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -18,6 +20,7 @@ import (
 	"k8s.io/kubernetes/pkg/controller/util/consistency"
 
 	"github.com/reap-dev/reap/pkg/config"
+	"github.com/reap-dev/reap/pkg/gc/report"
 	"github.com/reap-dev/reap/pkg/pki"
 )
 
@@ -40,16 +43,20 @@ func errHalf(t *testing.T) error {
 func TestKlogGoesThroughLogrus(t *testing.T) {
 	half := errHalf(t)
 	everything := map[string]func(){
-		"infof":        func() { klog.Infof("info %d\n", 1) },
-		"v2":           func() { klog.V(2).Info("v2") },
-		"v5":           func() { klog.V(5).Info("v5") },
-		"v9":           func() { klog.V(9).Info("v9") },
-		"warning":      func() { klog.Warning("warned] of [it") },
-		"errorf":       func() { klog.Errorf("failed") },
-		"infoS":        func() { klog.InfoS("info", "after", 2*time.Second) },
-		"errorS":       func() { klog.ErrorS(errors.New("cause"), "failed", "object", klog.KRef("ns", "n")) },
-		"behind":       func() { klog.ErrorS(errStale, "Unhandled Error") },
-		"half a pair":  func() { klog.ErrorS(half, "Unhandled Error") },
+		"infof":       func() { klog.Infof("info %d\n", 1) },
+		"v2":          func() { klog.V(2).Info("v2") },
+		"v5":          func() { klog.V(5).Info("v5") },
+		"v9":          func() { klog.V(9).Info("v9") },
+		"warning":     func() { klog.Warning("warned] of [it") },
+		"errorf":      func() { klog.Errorf("failed") },
+		"infoS":       func() { klog.InfoS("info", "after", 2*time.Second) },
+		"errorS":      func() { klog.ErrorS(errors.New("cause"), "failed", "object", klog.KRef("ns", "n")) },
+		"behind":      func() { klog.ErrorS(errStale, "Unhandled Error") },
+		"half a pair": func() { klog.ErrorS(half, "Unhandled Error") },
+		"start line":  func() { klog.Errorf("The manifest file is empty, ignoring.") },
+		"start error": func() {
+			klog.ErrorS(errors.New(`namespaces "kube-system" not found`), "Error while syncing ConfigMap")
+		},
 		"contextual":   func() { klog.Background().WithName("part").V(2).Info("v2") },
 		"contextual 5": func() { klog.Background().WithValues("k", "v").V(5).Info("v5") },
 		"contextual 9": func() { klog.Background().V(9).Info("v9") },
@@ -58,11 +65,11 @@ func TestKlogGoesThroughLogrus(t *testing.T) {
 		"error": {},
 		"info":  {"errorf": "warning", "errorS": "warning"},
 		"debug": {
-			"errorf": "warning", "errorS": "warning", "warning": "debug", "behind": "debug", "half a pair": "debug",
+			"errorf": "warning", "errorS": "warning", "warning": "debug", "behind": "debug", "half a pair": "debug", "start line": "debug", "start error": "debug",
 			"infof": "debug", "v2": "debug", "infoS": "debug", "contextual": "debug",
 		},
 		"trace": {
-			"errorf": "warning", "errorS": "warning", "warning": "debug", "behind": "debug", "half a pair": "debug",
+			"errorf": "warning", "errorS": "warning", "warning": "debug", "behind": "debug", "half a pair": "debug", "start line": "debug", "start error": "debug",
 			"infof": "debug", "v2": "debug", "infoS": "debug", "contextual": "debug",
 			// klog's own line does not say its V-level.
 			"v5": "debug", "contextual 5": "trace",
@@ -92,7 +99,8 @@ func TestKlogKeepsMessageAndFields(t *testing.T) {
 			func() { klog.ErrorS(errors.New("cause"), "failed", "n", 3) },
 			map[string]any{"msg": "failed", "error": "cause", "n": 3.0},
 		},
-		{func() { klog.Background().WithName("part").Info("said") }, map[string]any{"msg": "said", "logger": "part"}},
+		{func() { klog.Background().WithName("part").Info("said") }, map[string]any{"msg": "said", "logger": "part", "component": "kubernetes"}},
+		{func() { klog.Error("failed") }, map[string]any{"msg": "failed", "component": "kubernetes", "level": "warning"}},
 	} {
 		records := logged(t, config.Log{Level: "debug", Format: "json"}, tc.log)
 		if len(records) != 1 {
@@ -106,25 +114,71 @@ func TestKlogKeepsMessageAndFields(t *testing.T) {
 	}
 }
 
-// TestExpiredWatchIsNoError: kine says so of each, and its other errors are errors.
-func TestExpiredWatchIsNoError(t *testing.T) {
+// TestKineHasItsComponent: what it tells at a start is debug. That a watch has expired, which it says of each, is no
+// error; its other errors are errors.
+func TestKineHasItsComponent(t *testing.T) {
+	kines := runtime.FuncForPC(reflect.ValueOf(server.New).Pointer()).Name()
+	expired := "Failed to list /registry/daemonsets/ for revision 199: "
 	for _, tc := range []struct {
-		level string
-		err   error
-		want  []any
+		level, caller, message string
+		is                     logrus.Level
+		want                   []any // component and level
 	}{
-		{"info", server.ErrCompacted, nil},
-		{"debug", server.ErrCompacted, []any{"debug"}},
-		{"info", errors.New("disk I/O error"), []any{"error"}},
+		{"info", kines, "Startup VACUUM is disabled", logrus.InfoLevel, nil},
+		{"debug", kines, "Startup VACUUM is disabled", logrus.InfoLevel, []any{"kine", "debug"}},
+		{"info", kines, expired + server.ErrCompacted.Error(), logrus.ErrorLevel, nil},
+		{"debug", kines, expired + server.ErrCompacted.Error(), logrus.ErrorLevel, []any{"kine", "debug"}},
+		{"info", kines, expired + "disk I/O error", logrus.ErrorLevel, []any{"kine", "error"}},
+		{"info", kines, "slow query", logrus.WarnLevel, []any{"kine", "warning"}},
+		{"info", "github.com/reap-dev/reap/pkg/gc.Run", "collector is running", logrus.InfoLevel, []any{nil, "info"}},
 	} {
+		level, err := logrus.ParseLevel(tc.level)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := componentFormatter{&logrus.JSONFormatter{}, level}.Format(&logrus.Entry{
+			Logger: logrus.StandardLogger(), Data: logrus.Fields{}, Level: tc.is, Message: tc.message,
+			Caller: &runtime.Frame{Function: tc.caller},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
 		var got []any
-		for _, r := range logged(t, config.Log{Level: tc.level, Format: "json"}, func() {
-			logrus.Errorf("Failed to list %s for revision %d: %v", "/registry/daemonsets/", 199, tc.err)
-		}) {
-			got = append(got, r["level"])
+		if len(text) > 0 {
+			var r map[string]any
+			if err := json.Unmarshal(text, &r); err != nil {
+				t.Fatalf("%q: %v", text, err)
+			}
+			got = []any{r["component"], r["level"]}
+			if r["func"] != nil || r["file"] != nil {
+				t.Errorf("%+v: the record names the source: %s", tc, text)
+			}
 		}
 		if !slices.Equal(got, tc.want) {
-			t.Errorf("at %s, %v: got %v, want %v", tc.level, tc.err, got, tc.want)
+			t.Errorf("%+v: got %v", tc, got)
+		}
+	}
+}
+
+// TestTerminalLogIsForPeople: fields have lines of their own if one line is too short for them.
+func TestTerminalLogIsForPeople(t *testing.T) {
+	at := time.Date(2026, 5, 4, 3, 2, 1, 0, time.UTC)
+	for _, tc := range []struct {
+		columns int
+		level   logrus.Level
+		fields  logrus.Fields
+		want    string
+	}{
+		{80, logrus.InfoLevel, nil, "03:02:01 said\n"},
+		{80, logrus.InfoLevel, logrus.Fields{"url": "u", "n": 3}, "03:02:01 said  n=3 url=u\n"},
+		{80, logrus.WarnLevel, logrus.Fields{"component": "gc", "n": 3}, "03:02:01 WARNING gc: said  n=3\n"},
+		{80, logrus.ErrorLevel, nil, "03:02:01 ERROR said\n"},
+		{20, logrus.InfoLevel, logrus.Fields{"url": "u", "n": 3}, "03:02:01 said\n         n    3\n         url  u\n"},
+	} {
+		f := terminalFormatter{colours: report.Plain, columns: func() int { return tc.columns }}
+		got, err := f.Format(&logrus.Entry{Time: at, Level: tc.level, Message: "said", Data: tc.fields})
+		if err != nil || string(got) != tc.want {
+			t.Errorf("%+v: got %q (%v)", tc, got, err)
 		}
 	}
 }

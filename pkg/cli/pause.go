@@ -18,7 +18,7 @@ import (
 	"github.com/reap-dev/reap/pkg/gc/report"
 )
 
-const pauseDescription = `Lets the collector write nothing until reap resume. It goes on watching, so that it knows what to do then. Users can go on deleting; what they delete in the foreground, or so that its dependents stay, waits. A pause is kept across restarts, and its time counts towards no deadline.
+const pauseDescription = `Stops all writes of the collector until reap resume. The collector goes on watching, so that it knows what to do then. Users can go on deleting objects; foreground and orphaning deletions wait. A pause outlives restarts, and its time counts towards no deadline.
 
 It is the ConfigMap ` + pause.Namespace + "/" + pause.Name + `: whoever may write that may pause.`
 
@@ -26,7 +26,7 @@ const pauseExamples = `reap pause --reason "restoring a backup"
 reap status
 reap resume`
 
-const resumeDescription = `Ends a pause: the collector works through what has come up meanwhile.`
+const resumeDescription = `Ends a pause: the collector works through everything that has changed meanwhile.`
 
 // confirmWithin bounds how long a command waits for the collector to have noticed.
 const confirmWithin = 15 * time.Second
@@ -35,19 +35,19 @@ func pauseCommand() *cli.Command {
 	flags, client := config.ClientFlags()
 	return command(pauseExamples, &cli.Command{
 		Name:        "pause",
-		Usage:       "let the collector write nothing until reap resume",
+		Usage:       "stop all writes of the collector until reap resume",
 		UsageText:   "reap pause [--reason TEXT] [flags]",
 		Description: pauseDescription,
 		Flags: append(flags, &cli.StringFlag{
 			Name: "reason", Category: "Pause", Usage: "`TEXT` why, for whoever looks at reap status",
 		}),
 		Action: func(c *cli.Context) error {
-			return changePause(c, client, func(ctx context.Context, maps typedcorev1.ConfigMapsGetter, out io.Writer) error {
+			return changePause(c, client, func(ctx context.Context, maps typedcorev1.ConfigMapsGetter, out io.Writer) (pause.State, error) {
 				s, changed, err := pause.Begin(ctx, maps, whoami(), c.String("reason"), time.Now())
 				if err == nil && !changed {
 					fmt.Fprintf(out, "it is paused already%s\n", details(s))
 				}
-				return err
+				return s, err
 			}, true)
 		},
 	})
@@ -62,7 +62,7 @@ func resumeCommand() *cli.Command {
 		Description: resumeDescription,
 		Flags:       flags,
 		Action: func(c *cli.Context) error {
-			return changePause(c, client, func(ctx context.Context, maps typedcorev1.ConfigMapsGetter, out io.Writer) error {
+			return changePause(c, client, func(ctx context.Context, maps typedcorev1.ConfigMapsGetter, out io.Writer) (pause.State, error) {
 				s, changed, err := pause.End(ctx, maps, time.Now())
 				switch {
 				case err != nil:
@@ -71,7 +71,7 @@ func resumeCommand() *cli.Command {
 				default:
 					fmt.Fprintln(out, "it is not paused")
 				}
-				return err
+				return s, err
 			}, false)
 		},
 	})
@@ -79,7 +79,7 @@ func resumeCommand() *cli.Command {
 
 // changePause changes the pause and waits until the collector has noticed, so that
 // nothing is written after the command has ended.
-func changePause(c *cli.Context, client *config.Client, change func(context.Context, typedcorev1.ConfigMapsGetter, io.Writer) error, paused bool) error {
+func changePause(c *cli.Context, client *config.Client, change func(context.Context, typedcorev1.ConfigMapsGetter, io.Writer) (pause.State, error), paused bool) error {
 	if err := noArguments(c); err != nil {
 		return err
 	}
@@ -92,9 +92,12 @@ func changePause(c *cli.Context, client *config.Client, change func(context.Cont
 		return failed(err)
 	}
 	out := c.App.Writer
-	if err := change(c.Context, maps, out); err != nil {
+	changed, err := change(c.Context, maps, out)
+	if err != nil {
 		return failed(server.failed(err))
 	}
+	// The guard may pause the collector again as soon as it works.
+	again := func(p *pause.State) bool { return !paused && p != nil && p.Since.Sub(changed.Since) >= time.Second }
 	var s report.Status
 	var asking error
 	err = wait.PollUntilContextTimeout(c.Context, 50*time.Millisecond, confirmWithin, true, func(ctx context.Context) (bool, error) {
@@ -106,16 +109,18 @@ func changePause(c *cli.Context, client *config.Client, change func(context.Cont
 		if !s.Running {
 			return true, nil
 		}
-		return (s.Pause != nil) == paused && (!paused || s.Busy == 0), nil
+		return again(s.Pause) || (s.Pause != nil) == paused && (!paused || s.Busy == 0), nil
 	})
 	word := map[bool]string{true: "paused", false: "not paused"}[paused]
 	switch {
 	case err != nil:
-		return failed(fmt.Errorf("the collector has not noticed within %s that it is %s; 'reap status' tells", confirmWithin, word))
+		return failed(fmt.Errorf("recorded, but it has not taken effect within %s that the collector is %s; 'reap status' shows when it does", confirmWithin, word))
 	case asking != nil:
-		fmt.Fprintf(out, "noted that the collector is %s; whether one has noticed cannot be told: %v\n", word, asking)
+		fmt.Fprintf(out, "recorded that the collector is %s, but could not ask the collector whether it has taken effect: %v\n", word, asking)
 	case !s.Running:
-		fmt.Fprintf(out, "noted that the collector is %s, for when one runs: %s\n", word, s.Absent)
+		fmt.Fprintf(out, "recorded that the collector is %s; it takes effect when one runs: %s\n", word, s.Absent)
+	case again(s.Pause):
+		fmt.Fprintf(out, "the collector worked, and is paused again%s\n", details(*s.Pause))
 	case paused:
 		fmt.Fprintln(out, "the collector is paused and writes nothing; 'reap resume' ends it")
 	default:

@@ -18,6 +18,10 @@ func pauseServer(t *testing.T, data string, status http.HandlerFunc) (kubeconfig
 		w.Header().Set("Content-Type", "application/json")
 		fmt.Fprintf(w, `{"kind": "ConfigMap", "apiVersion": "v1", "metadata": {"name": "reap-gc"}, "data": %s}`, data)
 	})
+	mux.HandleFunc("PUT /api/v1/namespaces/kube-system/configmaps/reap-gc", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprint(w, `{"kind": "ConfigMap", "apiVersion": "v1", "metadata": {"name": "reap-gc"}}`)
+	})
 	mux.HandleFunc("GET /reap/v1/status", status)
 	server := httptest.NewServer(mux)
 	t.Cleanup(server.Close)
@@ -40,6 +44,22 @@ func TestResumeSeesThatTheCollectorHasNoticed(t *testing.T) {
 	})
 	got := reap(t, nil, "resume", "--kubeconfig", kubeconfig)
 	if got.code != exitOK || got.stderr != "" || asked.Load() != 2 {
+		t.Errorf("%+v after asking %d times", got, asked.Load())
+	}
+}
+
+// TestResumeSeesThatTheCollectorIsPausedAgain by its guard, before anybody has seen it work.
+func TestResumeSeesThatTheCollectorIsPausedAgain(t *testing.T) {
+	var asked atomic.Int32
+	kubeconfig := pauseServer(t, `{"paused": "true", "since": "2026-01-01T00:00:00Z", "by": "me"}`, func(w http.ResponseWriter, _ *http.Request) {
+		since := "2026-01-01T00:00:00.7Z"
+		if asked.Add(1) > 1 {
+			since = "2026-01-01T00:05:00Z"
+		}
+		fmt.Fprintf(w, `{"running": true, "pause": {"paused": true, "since": %q, "by": "--gc-guard", "reason": "too many"}}`, since)
+	})
+	got := reap(t, nil, "resume", "--kubeconfig", kubeconfig)
+	if got.code != exitOK || !strings.Contains(got.stdout, "paused again") || !strings.Contains(got.stdout, "too many") || asked.Load() != 2 {
 		t.Errorf("%+v after asking %d times", got, asked.Load())
 	}
 }

@@ -14,13 +14,13 @@ import (
 	"github.com/reap-dev/reap/pkg/gc/report"
 )
 
-const planDescription = `Says what a command would do, and does nothing.`
+const planDescription = `Says what a command would do, and changes nothing.`
 
 const planExamples = `reap plan delete deployments/web -n shop`
 
-const planDeleteDescription = `Says what deleting objects would do: what goes, in which order, what stays and for which other owner, what loses a reference, what would block, and what would end by a timeout. It writes nothing.
+const planDeleteDescription = `Says what deleting objects would do: which objects go and in which order, which stay and for which other owner, which lose a reference, what blocks, and what ends by a timeout. It writes nothing.
 
-The running collector answers, from what it knows, with the decisions that it would make. What nobody can foretell, such as what a controller does about it, is named at the end. Where no collector of reap answers, the command lists the cluster's metadata and goes by the rules of Kubernetes' own collector.`
+The running collector answers: it makes its decisions on a copy of what it knows. The end of the plan names what cannot be foretold, such as what a controller does. Where no collector of reap answers, the command lists the cluster's metadata and follows the rules of Kubernetes' own collector.`
 
 const planDeleteExamples = `reap plan delete deployments/web -n shop
 reap plan delete namespace/shop
@@ -32,16 +32,11 @@ reap plan delete -f manifests/ --cascade=orphan`
 func planCommand() *cli.Command {
 	return command(planExamples, &cli.Command{
 		Name:        "plan",
-		Usage:       "say what deleting an object would do, and do nothing",
+		Usage:       "say what deleting an object would do, and change nothing",
 		UsageText:   "reap plan delete TYPE/NAME... [flags]",
 		Description: planDescription,
 		Subcommands: []*cli.Command{planDeleteCommand()},
-		Action: func(c *cli.Context) error {
-			if c.Args().Present() {
-				return unknownCommand(c, c.Command.VisibleCommands(), c.Command.HelpName)
-			}
-			return cli.ShowSubcommandHelp(c)
-		},
+		Action:      showSubcommands,
 	})
 }
 

@@ -18,9 +18,9 @@ import (
 	"github.com/reap-dev/reap/pkg/gc/report"
 )
 
-const releaseDescription = `Takes a finalizer off an object that has been deleted and is still there, after saying what that gives up: the last resort when reap why shows that nothing else will end the wait. Without --finalizer it is the collector's own, foregroundDeletion or orphan; a finalizer of another controller has to be named.
+const releaseDescription = `Takes a finalizer off an object that is being deleted, after saying what that gives up. It is the last resort, when reap why shows that nothing else will end the wait. Without --finalizer it takes off the collector's own, foregroundDeletion or orphan. A finalizer of another controller has to be named.
 
-The finalizer goes only if the object is still the one that was shown. It works on any cluster; the caller needs the right to patch the object.`
+It takes the finalizer off only if the object is still the one that it has shown. It works on any cluster; you need the right to patch the object.`
 
 const releaseExamples = `reap release deployments/web -n shop
 reap release configmaps/settings --finalizer example.com/hold --yes

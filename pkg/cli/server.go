@@ -10,9 +10,9 @@ import (
 	"github.com/reap-dev/reap/pkg/config"
 )
 
-const serverDescription = `Starts the datastore, the API server and the garbage collector, in this order, and runs until SIGTERM, SIGINT or SIGHUP, which stop them in reverse. A second signal kills at once. Under nohup a terminal that closes stops nothing.
+const serverDescription = `Starts the datastore, the API server and the garbage collector, in this order, and runs until SIGTERM, SIGINT or SIGHUP, which stop them in reverse order. A second signal kills the process at once. Under nohup, closing the terminal stops nothing.
 
-Every flag can also be given in the environment, as REAP_ and its name in capitals (REAP_DATA_DIR), and in the YAML file that --config names, under its name (data-dir: /srv/reap). A flag wins over the environment, that over the file, and the file over the default.`
+Every flag is also an environment variable, REAP_ and its name in capitals (REAP_DATA_DIR), and a key of the YAML file that --config names (data-dir: /srv/reap). A flag wins over the environment, the environment over the file, and the file over the default.`
 
 const serverExamples = `Run on this machine, and talk to it:
   reap server --data-dir ~/reap
@@ -24,7 +24,7 @@ Throw-away server for a test, on a free port:
 Reachable from other machines, by a name of its own:
   reap server --bind-address 0.0.0.0 --tls-san edge-1.example.com
 
-Without the collector; what loses its owner meanwhile is collected by the next start with it:
+Without the collector; objects whose owners disappear meanwhile are collected once it runs again:
   reap server --disable gc
 
 An option of kube-apiserver itself:

@@ -10,9 +10,9 @@ import (
 	"github.com/reap-dev/reap/pkg/gc/report"
 )
 
-const statusDescription = `Shows what the collector is doing: whether it is paused, how long its queues are, which resources it cannot list, which cascades run, how far they have come and what holds them, and which deletions wait, for whom and until when.
+const statusDescription = `Shows what the collector is doing: whether it is paused, how long its queues are, which resources it cannot list, which cascades run, how far they are and what holds them, and which deletions wait, for which objects and until when.
 
-With --watch it goes on until Ctrl-C: a terminal is redrawn, elsewhere one status follows the other, with -o json one a line.`
+With --watch it continues until Ctrl-C. It redraws a terminal; elsewhere it prints one status after the other, with -o json one on each line.`
 
 const statusExamples = `reap status
 reap status --watch

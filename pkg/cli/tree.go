@@ -14,7 +14,7 @@ import (
 	"github.com/reap-dev/reap/pkg/gc/report"
 )
 
-const treeDescription = `Shows objects with all owners above and all dependents below them, how old and how ready they are, and what keeps those that are being deleted. Without an object it shows everything in the namespace that has an owner, or with -A in the cluster.
+const treeDescription = `Shows objects with all their owners above and all their dependents below: how old and how ready they are, and what keeps those that are being deleted. Without an object it shows everything that has an owner, in the namespace or, with -A, in the cluster.
 
 Where no collector of reap answers, it lists the cluster's metadata.`
 

@@ -32,14 +32,21 @@ func flagNames(c *cli.Command) []string {
 	return names
 }
 
-// unknownCommand is the error for a command line whose first argument is none of the commands of the
-// program, or of the command that helpName is.
-func unknownCommand(c *cli.Context, commands []*cli.Command, helpName string) error {
+// showSubcommands is the action of a command that has subcommands alone.
+func showSubcommands(c *cli.Context) error {
+	if c.Args().Present() {
+		return unknownCommand(c.Args().First(), c.Command.VisibleCommands(), c.Command.HelpName)
+	}
+	return cli.ShowSubcommandHelp(c)
+}
+
+// unknownCommand is the error for a word that is none of the commands of the program, or of the command that helpName
+// is.
+func unknownCommand(word string, commands []*cli.Command, helpName string) error {
 	var names []string
 	for _, command := range commands {
 		names = append(names, command.Names()...)
 	}
-	word := c.Args().First()
 	text := fmt.Sprintf("unknown command %q", word)
 	if n := config.Nearest(word, names); n != "" {
 		text += fmt.Sprintf(" (did you mean %q?)", n)

@@ -22,7 +22,7 @@ func ClientFlags() ([]cli.Flag, *Client) {
 	c := &Client{dataDir: s.DataDir, loader: newLoader(s.options())}
 	c.option = stringOption(&c.dataDir, parseDataDir, option{
 		name: dataDirName, category: categoryAccess, placeholder: "DIR",
-		usage: "talk to the reap server of this data directory on this machine; goes before $KUBECONFIG",
+		usage: "talk to the reap server of this data directory on this machine; wins over $KUBECONFIG",
 	})
 	return []cli.Flag{
 		&cli.StringFlag{

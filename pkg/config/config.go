@@ -43,15 +43,28 @@ type Server struct {
 	Disable []string
 	// KubeAPIServerArgs are key=value pairs for the API server's own flags, without leading dashes.
 	KubeAPIServerArgs []string
-	Log               Log
-	GC                GC
+	// NewStore lets the server begin with an empty store where one existed before.
+	NewStore bool
+	Snapshot Snapshot
+	Log      Log
+	GC       GC
+}
+
+// Snapshot is how the server makes snapshots of itself.
+type Snapshot struct {
+	// Interval is the time between two; 0 is never.
+	Interval time.Duration
+	// Retain is how many stay.
+	Retain int
+	// Dir is the folder for them, absolute; "" is SnapshotDir.
+	Dir string
 }
 
 // Log is how a command writes its log.
 type Log struct {
 	// Level is trace, debug, info, warn or error.
 	Level string
-	// Format is text or json.
+	// Format is text, logfmt or json; text is for people on a terminal, and logfmt elsewhere.
 	Format string
 }
 
@@ -71,9 +84,15 @@ type GC struct {
 	CycleDetection bool
 	// Check is how often the collector verifies its own graph; 0 is never.
 	Check time.Duration
+	// Guard is how many deletions within ten minutes may rest on lookups alone before the collector pauses itself; 0 is any
+	// number.
+	Guard int
 	// OrphanTimeout bounds how long an orphaning deletion waits for resources that cannot be read; 0 is
 	// for ever.
 	OrphanTimeout time.Duration
+	// AfterRestore is "hold" or "run": whether the first start on a store that was restored from a snapshot waits for
+	// somebody who has looked at what would be collected.
+	AfterRestore string
 }
 
 // DefaultServer returns the options of a server that nothing was said to. Its DataDir is empty, which
@@ -85,8 +104,9 @@ func DefaultServer() Server {
 		HTTPSListenPort:     6443,
 		SQLiteSynchronous:   "normal",
 		WriteKubeconfigMode: 0o600,
+		Snapshot:            Snapshot{Retain: 5},
 		Log:                 Log{Level: "info", Format: "text"},
-		GC:                  GC{Resync: time.Hour, CycleDetection: true, SyncTimeout: 10 * time.Minute, SyncTimeoutPerDependent: 250 * time.Millisecond},
+		GC:                  GC{AfterRestore: "hold", Resync: time.Hour, CycleDetection: true, SyncTimeout: 10 * time.Minute, SyncTimeoutPerDependent: 250 * time.Millisecond},
 	}
 }
 

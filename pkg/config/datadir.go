@@ -24,6 +24,11 @@ func PKIDir(dataDir string) string {
 	return filepath.Join(dataDir, "pki")
 }
 
+// SnapshotDir is where snapshots of the server on the data directory are unless somebody says otherwise.
+func SnapshotDir(dataDir string) string {
+	return filepath.Join(dataDir, "snapshots")
+}
+
 // AdminKubeconfig is the kubeconfig that a server on the data directory writes for its administrator.
 func AdminKubeconfig(dataDir string) string {
 	return filepath.Join(dataDir, "admin.kubeconfig")

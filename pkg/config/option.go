@@ -42,6 +42,19 @@ type flagValue struct {
 	bare   bool
 	given  bool
 	values []string
+	// env is the environment variable that the same option is given by.
+	env string
+}
+
+// Environment returns the environment variable that gives the same option as a flag, "" for a flag that is no option.
+// The key in a configuration file is the flag's name.
+func Environment(f cli.Flag) string {
+	if g, ok := f.(*cli.GenericFlag); ok {
+		if v, ok := g.Value.(*flagValue); ok {
+			return v.env
+		}
+	}
+	return ""
 }
 
 // Set implements flag.Value. The last one of a single value wins.
@@ -80,6 +93,7 @@ func (o *option) names() []string {
 func (o *option) cliFlag() cli.Flag {
 	o.flag.list = o.list
 	o.flag.bare = o.boolean
+	o.flag.env = o.env()
 	f := &cli.GenericFlag{
 		Name:        o.name,
 		Category:    o.category,

@@ -26,7 +26,13 @@ var twoValues = map[string][2]string{
 	"gc-cycle-detection":            {"false", "true"},
 	"gc-check":                      {"1m", "2m"},
 	"gc-orphan-timeout":             {"1m", "2m"},
+	"gc-after-restore":              {"run", "hold"},
+	"new-store":                     {"true", "false"},
+	"snapshot-interval":             {"1h", "24h"},
+	"snapshot-retain":               {"7", "8"},
+	"snapshot-dir":                  {"/a", "/b"},
 	"log-level":                     {"debug", "error"},
+	"gc-guard":                      {"100", "7"},
 	"log-format":                    {"json", "text"},
 }
 

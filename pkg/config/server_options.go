@@ -12,6 +12,7 @@ const (
 	categoryCollector    = "Collector"
 	categoryControlPlane = "Control plane"
 	categoryGeneral      = "General"
+	categorySnapshots    = "Snapshots"
 	categoryStorage      = "Storage"
 )
 
@@ -33,17 +34,34 @@ func (s *Server) options() []*option {
 	own := []*option{
 		stringOption(&s.DataDir, parseDataDir, option{
 			name: dataDirName, category: categoryStorage, placeholder: "DIR",
-			usage: "where everything is kept: the database, keys, admin.kubeconfig",
+			usage: "directory for everything that the server keeps: the database, keys, admin.kubeconfig",
 		}),
 		stringOption(&s.DatastoreEndpoint, asIs(checkEndpoint), option{
 			name: "datastore-endpoint", category: categoryStorage, placeholder: "URL",
-			usage: "keep objects in PostgreSQL, MySQL, etcd or NATS, which several servers may share " +
+			usage: "keep objects in PostgreSQL, MySQL, etcd or NATS, which several servers can share " +
 				"(default: SQLite in the data directory)",
 		}),
 		stringOption(&s.SQLiteSynchronous, asIs(oneOf(synchronousLevels)), option{
 			name: "sqlite-synchronous", category: categoryStorage, placeholder: "LEVEL",
-			usage: "normal or full: normal survives a power cut but may lose the last commits, full loses none " +
+			usage: "normal or full: after a power cut, normal may have lost the last commits; full loses none " +
 				"and writes more",
+		}),
+		boolOption(&s.NewStore, option{
+			name: "new-store", category: categoryStorage, placeholder: "BOOL",
+			usage: "begin with an empty database though there was one before: without it that is an error, since what the " +
+				"server has lost would be taken for deleted",
+		}),
+		durationOption(&s.Snapshot.Interval, checkSnapshotInterval, acceptSnapshotInterval, option{
+			name: "snapshot-interval", category: categorySnapshots, placeholder: "INTERVAL",
+			usage: "how often to save a snapshot of the datastore and the keys; 0 is never",
+		}),
+		intOption(&s.Snapshot.Retain, checkRetain, acceptRetain, option{
+			name: "snapshot-retain", category: categorySnapshots, placeholder: "N",
+			usage: "how many of these snapshots to keep",
+		}),
+		stringOption(&s.Snapshot.Dir, parsePath, option{
+			name: "snapshot-dir", category: categorySnapshots, placeholder: "DIR",
+			usage: "folder for these snapshots, best on another disk (default: snapshots in the data directory)",
 		}),
 		stringOption(&s.BindAddress, asIs(checkIP), option{
 			name: "bind-address", category: categoryAccess, placeholder: "IP",
@@ -67,7 +85,7 @@ func (s *Server) options() []*option {
 		}),
 		listOption(&s.Disable, asIs(checkPart), option{
 			name: "disable", commas: true, category: categoryControlPlane, placeholder: "PART",
-			usage: "do not run this part, one of " + strings.Join(partNames(), ", ") + "; controllers is all of those " +
+			usage: "part that does not run, one of " + strings.Join(partNames(), ", ") + "; controllers is all of those " +
 				"after it (repeatable, or a,b)",
 		}),
 		listOption(&s.KubeAPIServerArgs, parseAPIServerArg, option{
@@ -82,23 +100,23 @@ func (g *GC) options() []*option {
 	return []*option{
 		intOption(&g.Workers, checkWorkers, acceptWorkers, option{
 			name: "gc-workers", alias: "concurrent-gc-syncs", category: categoryCollector, placeholder: "N",
-			usage: "objects to work on at once; 0 is by the machine's cores",
+			usage: "objects to work on at the same time; 0: depends on the number of cores",
 		}),
 		listOption(&g.Ignore, asIs(checkResource), option{
 			name: "gc-ignore", commas: true, category: categoryCollector, placeholder: "RESOURCE",
-			usage: "resource the collector does not look at, such as widgets.example.com (repeatable, or a,b)",
+			usage: "resource that the collector ignores, such as widgets.example.com (repeatable, or a,b)",
 		}),
 		durationOption(&g.Resync, checkResync, acceptResync, option{
 			name: "gc-resync", category: categoryCollector, placeholder: "INTERVAL",
-			usage: "how often to compare what the collector knows with a fresh list of everything; 0 is never",
+			usage: "how often to compare what the collector knows with fresh lists of everything; 0: never",
 		}),
 		durationOption(&g.SyncTimeout, checkNotNegative, acceptForEver, option{
 			name: "gc-sync-timeout", category: categoryCollector, placeholder: "DURATION",
-			usage: "how long a foreground deletion waits without progress before its object goes all the same; 0 is for ever",
+			usage: "how long a foreground deletion waits without progress before its object is deleted all the same; 0: for ever",
 		}),
 		durationOption(&g.SyncTimeoutPerDependent, checkNotNegative, acceptForEver, option{
 			name: "gc-sync-timeout-per-dependent", category: categoryCollector, placeholder: "DURATION",
-			usage: "what is added to --gc-sync-timeout for each object that still depends on the one that waits",
+			usage: "time added to --gc-sync-timeout for each object that still depends on the waiting one",
 		}),
 		boolOption(&g.CycleDetection, option{
 			name: "gc-cycle-detection", category: categoryCollector, placeholder: "BOOL",
@@ -106,11 +124,20 @@ func (g *GC) options() []*option {
 		}),
 		durationOption(&g.Check, checkNotNegative, acceptForEver, option{
 			name: "gc-check", category: categoryCollector, placeholder: "INTERVAL",
-			usage: "how often the collector verifies its own graph and logs what is wrong with it, for those who work on reap; 0 is never",
+			usage: "how often the collector verifies its own graph and logs what is wrong with it, for development; 0: never",
+		}),
+		intOption(&g.Guard, checkCount, acceptCount, option{
+			name: "gc-guard", category: categoryCollector, placeholder: "N",
+			usage: "pause the collector before more than N deletions within ten minutes rest on lookups alone: nobody has seen an owner being deleted, as after a restore that went wrong; 0 is no limit",
+		}),
+		stringOption(&g.AfterRestore, asIs(oneOf(afterRestore)), option{
+			name: "gc-after-restore", category: categoryCollector, placeholder: "WHAT",
+			usage: "what the first start after 'reap snapshot restore' does: hold stops the collector and the controllers " +
+				"that delete until 'reap resume', run does not",
 		}),
 		durationOption(&g.OrphanTimeout, checkNotNegative, acceptForEver, option{
 			name: "gc-orphan-timeout", category: categoryCollector, placeholder: "DURATION",
-			usage: "how long an orphaning deletion waits for resources that cannot be read; 0 is for ever",
+			usage: "how long an orphaning deletion waits for resources that cannot be read; 0: for ever",
 		}),
 	}
 }
@@ -123,7 +150,7 @@ func (l *Log) options() []*option {
 		}),
 		stringOption(&l.Format, asIs(oneOf(logFormats)), option{
 			name: "log-format", category: categoryGeneral, placeholder: "FORMAT",
-			usage: "text or json",
+			usage: "text, which is lines for people on a terminal and logfmt elsewhere; logfmt; or json",
 		}),
 	}
 }

@@ -16,8 +16,9 @@ import (
 
 var (
 	logLevels         = []string{"trace", "debug", "info", "warn", "error"}
-	logFormats        = []string{"text", "json"}
+	logFormats        = []string{"text", "logfmt", "json"}
 	synchronousLevels = []string{"normal", "full"}
+	afterRestore      = []string{"hold", "run"}
 
 	// endpointSchemes are kine's drivers that DESIGN §5 promises. kine's others are left out on purpose:
 	// memory and t4 are not for keeping objects, and litestream would be taken for a shared datastore.
@@ -34,6 +35,7 @@ const (
 	maxPort       = 65535
 	acceptPort    = "give 1 to 65535, or 0 for a free one"
 	maxWorkers    = 1000 // to catch slips: more at once has no use on any machine
+	acceptCount   = "give a number, or 0 for no limit"
 	acceptWorkers = "give 1 to 1000, or 0 for as many as suit the machine"
 )
 
@@ -50,6 +52,9 @@ func (s Server) Validate() error {
 		{"tls-san", each(s.TLSSANs, checkSAN)},
 		{"datastore-endpoint", checkEndpoint(s.DatastoreEndpoint)},
 		{"sqlite-synchronous", oneOf(synchronousLevels)(s.SQLiteSynchronous)},
+		{"snapshot-interval", checkSnapshotInterval(s.Snapshot.Interval)},
+		{"snapshot-retain", checkRetain(s.Snapshot.Retain)},
+		{"snapshot-dir", checkPath(s.Snapshot.Dir)},
 		{"write-kubeconfig", checkPath(s.WriteKubeconfig)},
 		{"write-kubeconfig-mode", checkMode(s.WriteKubeconfigMode)},
 		{"disable", each(s.Disable, checkPart)},
@@ -57,8 +62,10 @@ func (s Server) Validate() error {
 		{"gc-workers", checkWorkers(s.GC.Workers)},
 		{"gc-resync", checkResync(s.GC.Resync)},
 		{"gc-orphan-timeout", checkNotNegative(s.GC.OrphanTimeout)},
+		{"gc-after-restore", oneOf(afterRestore)(s.GC.AfterRestore)},
 		{"gc-sync-timeout", checkNotNegative(s.GC.SyncTimeout)},
 		{"gc-sync-timeout-per-dependent", checkNotNegative(s.GC.SyncTimeoutPerDependent)},
+		{"gc-guard", checkCount(s.GC.Guard)},
 		{"gc-check", checkNotNegative(s.GC.Check)},
 		{"gc-ignore", each(s.GC.Ignore, checkResource)},
 		{"log-level", oneOf(logLevels)(s.Log.Level)},
@@ -176,6 +183,9 @@ func checkEndpoint(endpoint string) error {
 		return fmt.Errorf("no datastore is called %q%s: there is %s",
 			scheme, didYouMean(scheme, endpointSchemes), strings.Join(endpointSchemes, ", "))
 	}
+	if strings.HasPrefix(scheme, "http") && strings.Contains(endpoint, "@") {
+		return errors.New("etcd takes no user in its URL: give its address alone, such as https://etcd-1:2379")
+	}
 	return nil
 }
 
@@ -210,8 +220,37 @@ func checkWorkers(n int) error {
 	return nil
 }
 
+func checkCount(n int) error {
+	if n < 0 {
+		return fmt.Errorf("%d is out of range: %s", n, acceptCount)
+	}
+	return nil
+}
+
 // minResync keeps the collector from listing everything all the time.
 const minResync = time.Minute
+
+// minSnapshotInterval keeps the server from doing nothing else; maxRetain catches slips.
+const (
+	minSnapshotInterval    = time.Minute
+	acceptSnapshotInterval = "give one of at least 1m, such as 24h, or 0 for never"
+	maxRetain              = 10000
+	acceptRetain           = "give 1 to 10000"
+)
+
+func checkSnapshotInterval(d time.Duration) error {
+	if d != 0 && d < minSnapshotInterval {
+		return fmt.Errorf("%s is out of range: %s", d, acceptSnapshotInterval)
+	}
+	return nil
+}
+
+func checkRetain(n int) error {
+	if n < 1 || n > maxRetain {
+		return fmt.Errorf("%d is out of range: %s", n, acceptRetain)
+	}
+	return nil
+}
 
 const (
 	acceptResync  = "give one of at least 1m, such as 1h, or 0 for never"

@@ -10,6 +10,7 @@ package controllers
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -29,6 +30,9 @@ type Options struct {
 	RootCA []byte
 	// Disabled is asked for each controller by name.
 	Disabled func(name string) bool
+	// Released is closed when the controllers that delete objects may work. Until then they watch and do nothing, as
+	// after a restore. nil does not hold them.
+	Released <-chan struct{}
 	// StartTimeout bounds how long the first lists may take.
 	StartTimeout time.Duration
 	Log          *logrus.Entry
@@ -45,6 +49,9 @@ type controller struct {
 	account string
 	create  func(context.Context, parts) (run, error)
 }
+
+// deleting are the controllers that Options.Released holds: they delete what nobody has asked them to delete now.
+var deleting = []string{"namespace", "podgc", "job", "cronjob", "ttl-after-finished"}
 
 // run runs a controller until the context ends, and returns when its goroutines have
 // ended. It has to be called, with an ended context if need be: creating a controller
@@ -104,13 +111,22 @@ func Run(ctx context.Context, o Options, running func()) error {
 	names := make([]string, 0, len(created))
 	for _, c := range created {
 		names = append(names, c.name)
-		joined.Go(func() { c.run(ctx) })
+		joined.Go(func() {
+			if o.Released != nil && slices.Contains(deleting, c.name) {
+				select {
+				case <-o.Released:
+				case <-ctx.Done():
+				}
+			}
+			c.run(ctx)
+		})
 	}
 	if err == nil {
 		err = caches.start(ctx, o.StartTimeout)
 	}
 	if err == nil && ctx.Err() == nil {
-		o.Log.WithField("controllers", names).Info("controllers are running")
+		o.Log.WithField("controllers", len(created)).Info("controllers are running")
+		o.Log.WithField("controllers", names).Debug("these controllers are running")
 		running()
 		<-ctx.Done()
 	}

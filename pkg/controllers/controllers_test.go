@@ -25,6 +25,9 @@ type world struct {
 	// answer, if it has one for a resource, is what every read of it gets.
 	answer func(ctx context.Context, resource string) *http.Response
 
+	// lists have one object of a resource; of others there is none.
+	lists map[string]string
+
 	mu     sync.Mutex
 	listed []string
 }
@@ -63,7 +66,7 @@ func (w *world) RoundTrip(req *http.Request) (*http.Response, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.listed = append(w.listed, resource)
-	return response(http.StatusOK, `{"metadata":{"resourceVersion":"1"},"items":[]}`), nil
+	return response(http.StatusOK, `{"metadata":{"resourceVersion":"1"},"items":[`+w.lists[resource]+`]}`), nil
 }
 
 func response(code int, body string) *http.Response {
@@ -149,6 +152,58 @@ func TestOnlyWhatIsNeededIsListed(t *testing.T) {
 			t.Errorf("with only %q, these are listed: %q", tc.only, w.listed)
 		}
 	}
+}
+
+// TestHeldControllersWait until they are released, with one that deletes nothing at work beside them: that shows by the
+// service account that it makes, the held one by the Job that it wants to delete.
+func TestHeldControllersWait(t *testing.T) {
+	before := runtime.NumGoroutine()
+	calls := make(chan string, 100)
+	const (
+		expired = `{"metadata":{"name":"expired","namespace":"default","resourceVersion":"1","uid":"u"},"spec":{"ttlSecondsAfterFinished":0},` +
+			`"status":{"conditions":[{"type":"Complete","status":"True","lastTransitionTime":"2026-01-01T00:00:00Z"}]}}`
+		there = `{"metadata":{"name":"there","resourceVersion":"1","uid":"v"},"status":{"phase":"Active"}}`
+	)
+	w := &world{answer: func(ctx context.Context, resource string) *http.Response {
+		select {
+		case calls <- resource:
+		case <-ctx.Done():
+		}
+		return nil
+	}}
+	w.lists = map[string]string{"jobs": expired, "namespaces": there}
+	release := make(chan struct{})
+	o := w.options(time.Minute, "ttl-after-finished", "serviceaccount")
+	o.Released = release
+	ctx, cancel := context.WithTimeoutCause(t.Context(), time.Minute, errors.New("they did not end"))
+	defer cancel()
+	ended := make(chan error, 1)
+	go func() { ended <- Run(ctx, o, func() {}) }()
+	// await waits for a call so many times, and fails the test if it sees the other one before.
+	await := func(wanted string, times int, never string) {
+		t.Helper()
+		for times > 0 {
+			select {
+			case c := <-calls:
+				if c == wanted {
+					times--
+				}
+				if c == never {
+					t.Errorf("a held controller asks for %s", c)
+				}
+			case <-ctx.Done():
+				t.Fatalf("waiting for %s: %v", wanted, context.Cause(ctx))
+			}
+		}
+	}
+	await("serviceaccounts", 3, "expired") // a list, a watch and a write
+	close(release)
+	await("expired", 1, "")
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	mustLeaveNothing(t, before)
 }
 
 func TestControllerThatCannotStartIsNamed(t *testing.T) {

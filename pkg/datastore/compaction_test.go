@@ -135,7 +135,7 @@ func TestStopWaitsForTheDriver(t *testing.T) {
 	})
 }
 
-func TestPasswordIsInNoError(t *testing.T) {
+func TestPasswordIsNotInTheErrorOfAStart(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 	_, err := Start(ctx, Options{

@@ -84,12 +84,12 @@ func Start(ctx context.Context, o Options) (*Store, error) {
 	}
 	if k.err != nil {
 		sock.close()
-		return nil, fmt.Errorf("opening the datastore (%s): %w", scheme(endpointURL), k.err)
+		return nil, fmt.Errorf("opening the datastore (%s): %w", scheme(endpointURL), withoutPassword(k.err, endpointURL))
 	}
 	s := &Store{Endpoints: k.kine.endpoints, Compacts: compactEvery(endpointURL) > 0, kine: k.kine, socket: sock}
 	if err := writeAndReadBack(startCtx, s.Endpoints); err != nil {
 		s.Stop()
-		return nil, fmt.Errorf("using the datastore (%s): %w", scheme(endpointURL), err)
+		return nil, fmt.Errorf("using the datastore (%s): %w", scheme(endpointURL), withoutPassword(err, endpointURL))
 	}
 	return s, nil
 }

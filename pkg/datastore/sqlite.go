@@ -5,16 +5,18 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 )
 
 // openSQLite makes sure that the database below dir can be opened and written,
 // and returns kine's endpoint for it. kine itself would retry a file that is no
 // database for five minutes.
 func openSQLite(ctx context.Context, dir, synchronous string) (string, error) {
-	path := filepath.Join(dir, "db", "state.db")
+	path := sqlitePath(dir)
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return "", fmt.Errorf("making the database directory: %w", err)
 	}
@@ -23,6 +25,109 @@ func openSQLite(ctx context.Context, dir, synchronous string) (string, error) {
 		return "", fmt.Errorf("opening the database %s: %w", path, err)
 	}
 	return "sqlite://" + dsn, nil
+}
+
+// sqlitePath is the database of a data directory.
+func sqlitePath(dir string) string { return filepath.Join(dir, "db", "state.db") }
+
+// CheckSQLite looks at the database of a data directory before anything opens it to write. A damaged one is an error.
+// empty is true if there is none, or one that holds nothing of an API server. Nothing is changed, and no log is lost by
+// looking.
+func CheckSQLite(ctx context.Context, dir string) (empty bool, err error) {
+	path := sqlitePath(dir)
+	info, err := os.Stat(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return true, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("looking at the database: %w", err)
+	}
+	if info.Size() == 0 {
+		return true, nil
+	}
+	err = readSQLite(ctx, path, func(db *sql.DB) error {
+		if err := quickCheck(ctx, db); err != nil {
+			return err
+		}
+		var tables, keys int
+		if err := db.QueryRowContext(ctx, "SELECT count(*) FROM sqlite_master WHERE name = 'kine'").Scan(&tables); err != nil {
+			return err
+		}
+		if tables > 0 {
+			const any = "SELECT count(*) FROM (SELECT 1 FROM kine WHERE name > '/registry/' AND name < '/registry0' AND name != '/registry/health' LIMIT 1)"
+			if err := db.QueryRowContext(ctx, any).Scan(&keys); err != nil {
+				return err
+			}
+		}
+		empty = keys == 0
+		return nil
+	})
+	if err != nil {
+		return false, fmt.Errorf("the database %s cannot be used: %w; nothing was changed: if it is damaged, restore a "+
+			"snapshot with 'reap snapshot restore', which keeps what is there", path, err)
+	}
+	return empty, nil
+}
+
+// quickCheckWithin bounds how long a start looks for damage. A large database on a slow card takes longer to read, and
+// is looked at as far as that goes.
+const quickCheckWithin = 5 * time.Second
+
+// quickCheck asks SQLite whether its pages fit each other.
+func quickCheck(ctx context.Context, db *sql.DB) error {
+	within, cancel := context.WithTimeout(ctx, quickCheckWithin)
+	defer cancel()
+	var verdict string
+	err := db.QueryRowContext(within, "PRAGMA quick_check(1)").Scan(&verdict)
+	switch {
+	case within.Err() != nil:
+		return ctx.Err() // there was no time for all of it
+	case err != nil:
+		return err
+	case verdict != "ok":
+		return errors.New(strings.Join(strings.Fields(verdict), " "))
+	}
+	return nil
+}
+
+// SQLiteRevision returns the latest revision in the database of a data directory; 0 if there is none.
+func SQLiteRevision(ctx context.Context, dir string) (revision int64, err error) {
+	path := sqlitePath(dir)
+	if info, err := os.Stat(path); err != nil || info.Size() == 0 {
+		if errors.Is(err, os.ErrNotExist) {
+			err = nil
+		}
+		return 0, err
+	}
+	err = readSQLite(ctx, path, func(db *sql.DB) error {
+		var n sql.NullInt64
+		err := db.QueryRowContext(ctx, "SELECT max(id) FROM kine").Scan(&n)
+		revision = n.Int64
+		return err
+	})
+	return revision, err
+}
+
+// SyncSQLite returns when all that the database of a data directory holds is on the disk, its log included.
+func SyncSQLite(dir string) error {
+	path := sqlitePath(dir)
+	for _, name := range []string{path, path + "-wal", filepath.Dir(path)} {
+		if err := syncFile(name); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return fmt.Errorf("syncing the database: %w", err)
+		}
+	}
+	return nil
+}
+
+// readSQLite opens a database that must not change, not even by taking its log in.
+func readSQLite(ctx context.Context, path string, read func(*sql.DB) error) (err error) {
+	db, err := sql.Open(sqliteDriver, (&url.URL{Scheme: "file", OmitHost: true, Path: path, RawQuery: "mode=ro&_busy_timeout=30000"}).String())
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	db.SetMaxOpenConns(1)
+	return errors.Join(ctx.Err(), read(db))
 }
 
 func tryOpen(ctx context.Context, dsn string) (err error) {

@@ -1,10 +1,10 @@
-// Package elect lets one of several processes lead, by a Lease in the API that they
+// Package elect elects a leader among several processes, by a Lease in the API that they
 // share.
 //
-// It promises that two leaders' writes do not overlap as far as clients can see to it:
-// every write that a leader sends through its fence ends with its lease at the latest.
-// It does not promise anything about a request that the API server has already received
-// when the process is suspended for longer than the lease.
+// It promises that the writes of two leaders do not overlap, as far as a client can ensure
+// that: every write that a leader sends through its fence ends before its lease does. It
+// promises nothing about a request that the API server has already received when the
+// process is suspended for longer than the lease.
 package elect
 
 import (
@@ -40,13 +40,13 @@ type Options struct {
 	Log             *logrus.Entry
 }
 
-// Lead is what a leader does until its context ends. It sends every write through a
+// Lead is the work of a leader, until its context ends. It sends every write through a
 // configuration that fence has wrapped.
 type Lead func(ctx context.Context, fence func(*rest.Config) *rest.Config) error
 
-// Run takes part in the election, and calls work whenever this process is elected, until
-// ctx ends or work returns an error, which it returns. A leader's knowledge ends with its
-// term. The lease is given back only when work has returned.
+// Run takes part in the election and calls work whenever this process is elected, until ctx
+// ends or work returns an error, which Run returns. Nothing that a leader knows outlives its
+// term. Run releases the lease only after work has returned.
 func Run(ctx context.Context, o Options, work Lead) error {
 	leases, err := coordinationv1.NewForConfig(o.Config)
 	if err != nil {

@@ -23,7 +23,7 @@ func (t *term) Create(ctx context.Context, r resourcelock.LeaderElectionRecord) 
 	return t.hold(ctx, r, t.Interface.Create)
 }
 
-// Update renews the lease, or gives it back if the record names no holder.
+// Update renews the lease, or releases it if the record names no holder.
 func (t *term) Update(ctx context.Context, r resourcelock.LeaderElectionRecord) error {
 	if r.HolderIdentity == "" {
 		// Before it is sent: once the server has it, another may lead.
@@ -43,8 +43,8 @@ func (t *term) hold(ctx context.Context, r resourcelock.LeaderElectionRecord, wr
 	return err
 }
 
-// remaining is how long nobody else can lead. It counts from when the renewal
-// was sent, so that it is never longer than others think.
+// remaining is how long nobody else can lead. It counts from the moment the renewal was
+// sent, so it is never longer than others assume.
 func (t *term) remaining() time.Duration {
 	renewed := t.renewed.Load()
 	if renewed == nil {
@@ -56,8 +56,8 @@ func (t *term) remaining() time.Duration {
 // errLeaseOver is the error of a write that would outlast the lease.
 var errLeaseOver = errors.New("the lease is over: another process may lead")
 
-// fence makes every write through the configuration end with the lease at the
-// latest, and refuses it when the lease is over.
+// fence gives every write through the configuration a deadline within the lease, and
+// refuses writes once the lease is over.
 func (t *term) fence(c *rest.Config) *rest.Config {
 	return bound.Writes(c, func(ctx context.Context) (context.Context, context.CancelFunc, error) {
 		left := t.remaining()

@@ -14,7 +14,7 @@ import (
 	"github.com/reap-dev/reap/pkg/gc/graph"
 )
 
-// attempts decide about objects and do what was decided.
+// attempts decide about objects and carry the decisions out.
 type attempts struct {
 	graph      *graph.Graph
 	actor      *act.Actor
@@ -24,6 +24,7 @@ type attempts struct {
 	tombstones *tombstones
 	relist     func(schema.GroupResource)
 	options    func() decide.Options
+	guard      *guard
 	tally      *tally
 	cascades   *cascades
 	tell       *teller
@@ -45,9 +46,9 @@ type attempt struct {
 	behind bool
 }
 
-// run decides about an object and does what was decided, until there
-// is nothing left to do or its turn is over. again is when to come back without being
-// asked; zero for never. An error keeps the object.
+// run decides about an object and carries the decision out, until nothing is left to do or the
+// turn is over. again is when to look at the object again without an event; zero: never. After
+// an error the object stays, and is tried again.
 func (s *attempts) run(ctx context.Context, k graph.Key) (again time.Time, err error) {
 	v, ok := s.graph.View(k)
 	if !ok || v.Resource == nil {
@@ -100,7 +101,7 @@ func (s *attempts) about(v graph.View) *attempt {
 // gvr is where the object's own resource is reached.
 func (a *attempt) gvr() schema.GroupVersionResource { return a.view.Resource.Preferred() }
 
-// verify reads owners live and renews the view in that light. If there are more to read
+// verify reads owners live and updates the view with the results. If more are left to read,
 // the turn is over.
 func (a *attempt) verify(ctx context.Context, d decide.Decision) error {
 	read, err := a.verifier.verify(ctx, a.view.Key, d.Verify)
@@ -119,7 +120,7 @@ func (a *attempt) verify(ctx context.Context, d decide.Decision) error {
 	return a.renew()
 }
 
-// renew takes the view anew: of the object as the graph has it, or as it was read.
+// renew builds a new view of the object, as the graph has it or as it was read live.
 func (a *attempt) renew() error {
 	if a.live != nil {
 		a.view = a.graph.ViewOf(a.view.Key.Resource, a.live.Record())
@@ -133,7 +134,7 @@ func (a *attempt) renew() error {
 	return nil
 }
 
-// complete adds to the view what only live reads and tombstones tell.
+// complete adds the facts that only live reads and tombstones provide.
 func (a *attempt) complete() {
 	a.view.Behind = a.behind
 	for i := range a.view.Owners {
@@ -146,9 +147,9 @@ func (a *attempt) complete() {
 	}
 }
 
-// read reads the object live, so that the next decision is about what is really
-// there. done is true if there is nothing left to decide: it does not exist any
-// more, or somebody has deleted it, and the event of that will be looked at.
+// read reads the object live, so that the next decision is made on its present state. done is
+// true if nothing is left to decide: the object is gone, or somebody has deleted it and the
+// event of that will follow.
 func (a *attempt) read(ctx context.Context) (done bool, err error) {
 	live, is, err := a.actor.Read(ctx, a.gvr(), a.view.Record.Namespace, a.view.Record.Name, a.view.Key.UID)
 	switch {
@@ -164,14 +165,14 @@ func (a *attempt) read(ctx context.Context) (done bool, err error) {
 	return false, a.renew()
 }
 
-// gone tells the graph that the server has no such object, which its monitor may never
-// show.
+// gone tells the graph that the object does not exist: its monitor may never show that.
 func (a *attempt) gone() {
+	a.guard.notSeen(a.view.Record)
 	a.queue.enqueue(a.graph.Deleted(a.view.Key.Resource, a.view.Record, a.now()))
 }
 
-// confirm reads an object live that no monitor shows any more, and tells the graph
-// what became of it.
+// confirm reads an object live that its monitor no longer shows, and tells the graph the
+// result.
 func (a *attempt) confirm(ctx context.Context) (done bool, err error) {
 	k, rec := a.view.Key, a.view.Record
 	live, is, err := a.actor.Read(ctx, a.gvr(), rec.Namespace, rec.Name, k.UID)
@@ -226,23 +227,25 @@ func (a *attempt) release(ctx context.Context, d decide.Decision) (done bool, er
 	return true, nil
 }
 
-// warnOfTimeout tells users that a foreground deletion was given up on, and what
-// still blocked it.
+// warnOfTimeout tells users that a foreground deletion has timed out, and what still blocked
+// it.
 func (a *attempt) warnOfTimeout(blockers []graph.Node, blocking int) {
 	countTimeout()
 	if blocking == 0 {
-		a.tell.warn(a.view.Resource, a.view.Record, "SynchronousDeletionTimedOut",
+		a.tell.warn(a.view.Resource, a.view.Record, deletionTimedOut,
 			"The object is deleted though resources that may hold dependents of it have not been listed")
 		return
 	}
-	a.tell.warn(a.view.Resource, a.view.Record, "SynchronousDeletionTimedOut",
+	a.tell.warn(a.view.Resource, a.view.Record, deletionTimedOut,
 		"The object is deleted before its dependents: %d still blocked its foreground deletion (%s)", blocking, names(blockers, blocking, a.view.Record.Namespace))
 }
 
 // delete deletes the object.
 func (a *attempt) delete(ctx context.Context, d decide.Decision) (done bool, err error) {
 	outcome, done, err := a.write(ctx, func() (act.Outcome, error) {
-		return a.actor.Delete(ctx, a.gvr(), a.view.Record, d.Policy)
+		return a.guard.delete(&a.view, func() (act.Outcome, error) {
+			return a.actor.Delete(ctx, a.gvr(), a.view.Record, d.Policy)
+		})
 	})
 	if outcome == act.Done {
 		a.tally.add(a.view.Key.Resource, d.Policy)
@@ -263,9 +266,9 @@ func (a *attempt) drop(ctx context.Context, d decide.Decision) (done bool, err e
 	return done, err
 }
 
-// write writes to the object as it was decided on. An aggregated server may ignore
-// preconditions, so there the object is read first. done is false if it has to be
-// decided again, about what is there now.
+// write writes to the version of the object that the decision was made on. An aggregated server
+// may ignore preconditions, so its objects are read first. done is false if the object has
+// changed and has to be decided about again.
 func (a *attempt) write(ctx context.Context, call func() (act.Outcome, error)) (outcome act.Outcome, done bool, err error) {
 	if !a.view.Resource.Aggregated || a.live != nil {
 		outcome, err = call()
@@ -293,7 +296,7 @@ func (a *attempt) warnOfWrongNamespaces() {
 		if told++; told > namedObjects {
 			return // an object with thousands of them is told about the first
 		}
-		a.tell.once(a.view.Resource, a.view.Record, o.Reference, "OwnerRefInvalidNamespace", "ownerRef [%s/%s, name: %s, uid: %s] does not exist in namespace %q",
+		a.tell.once(a.view.Resource, a.view.Record, o.Reference, ownerInWrongNamespace, "ownerRef [%s/%s, name: %s, uid: %s] does not exist in namespace %q",
 			o.Reference.APIVersion, o.Reference.Kind, o.Reference.Name, o.Reference.UID, a.view.Record.Namespace)
 	}
 }

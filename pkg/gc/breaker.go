@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -19,9 +20,9 @@ import (
 )
 
 const (
-	// ringsEvery is how often rings are looked for, if anything has changed.
+	// ringsEvery is how often the breaker looks for rings, if anything has changed.
 	ringsEvery = time.Second
-	// toldMembers is at how many members of a ring users are told.
+	// toldMembers bounds how many members of a ring get an event.
 	toldMembers = 100
 )
 
@@ -41,13 +42,13 @@ type breaker struct {
 	later map[graph.Key]ringRetry
 }
 
-// ringRetry is when a ring is tried again, and after what delay.
+// ringRetry is when a ring is tried again, and the delay before that.
 type ringRetry struct {
 	at    time.Time
 	delay time.Duration
 }
 
-// run looks for rings and breaks them, until ctx ends; calls bounds what it has begun.
+// run looks for rings and breaks them until ctx ends. calls is the context of its calls.
 func (b *breaker) run(ctx, calls context.Context) {
 	tick := time.NewTicker(ringsEvery)
 	defer tick.Stop()
@@ -64,8 +65,7 @@ func (b *breaker) run(ctx, calls context.Context) {
 	}
 }
 
-// look breaks the rings that there are, if anything has changed or one is to be tried
-// again.
+// look breaks all rings, if anything has changed or a ring is due to be tried again.
 func (b *breaker) look(ctx context.Context) {
 	// Both, always: a failure must not eat up a change.
 	changed := b.graph.TakeWaitingChanged()
@@ -74,7 +74,7 @@ func (b *breaker) look(ctx context.Context) {
 	}
 }
 
-// due is true if a ring that could not be broken is to be tried again.
+// due is true if it is time to try a ring again that could not be broken.
 func (b *breaker) due() bool {
 	for _, r := range b.later {
 		if !b.now().Before(r.at) {
@@ -84,8 +84,8 @@ func (b *breaker) due() bool {
 	return false
 }
 
-// breakAll breaks the rings that there are, small ones first. One that cannot be broken
-// is tried again after a delay of its own, and keeps no other waiting.
+// breakAll breaks all rings, small ones first. A ring that cannot be broken is tried again
+// after a delay of its own, and does not hold up the others.
 func (b *breaker) breakAll(ctx context.Context) {
 	rings := b.graph.Cycles()
 	slices.SortFunc(rings, func(x, y []graph.Member) int {
@@ -117,7 +117,7 @@ func (b *breaker) breakAll(ctx context.Context) {
 	b.later = later
 }
 
-// firstMember returns the member of a ring that stands for it.
+// firstMember returns the member that identifies a ring.
 func firstMember(ring []graph.Member) graph.Key {
 	return slices.MinFunc(ring, func(x, y graph.Member) int { return compareKeys(x.Key, y.Key) }).Key
 }
@@ -126,10 +126,9 @@ func compareKeys(x, y graph.Key) int {
 	return cmp.Or(cmp.Compare(x.UID, y.UID), cmp.Compare(x.Resource.String(), y.Resource.String()))
 }
 
-// breakRing reads the members of a ring live, finds the rings among what is really
-// there, and sets blockOwnerDeletion to false on the references within them, and on
-// no other. A ring whose members are not all as the graph has them is left for later:
-// the events of that are on their way.
+// breakRing reads the members of a ring live, finds the rings among the live objects, and sets
+// blockOwnerDeletion to false on the references within those rings and on no other. If a member
+// is not as the graph has it, breakRing leaves the ring for later: the events are on their way.
 func (b *breaker) breakRing(ctx context.Context, ring []graph.Member) error {
 	live, err := b.readMembers(ctx, ring)
 	if err != nil {
@@ -179,10 +178,10 @@ func all(live map[schema.GroupResource][]*graph.Record) (read []graph.Member) {
 	return read
 }
 
-// unchanged is true if every member that was read live has the version that the graph
-// had before. Members are read one after another, and what that shows was perhaps never
-// there at once; but a version that is found again was there all the time between, and
-// so were all of them together.
+// unchanged is true if every member that was read live has the version that the graph had
+// before. Members are read one after another, so the versions read may never have existed at
+// the same time. But a version that is found again existed all the time in between, and so all
+// of them existed together.
 func unchanged(read, known []graph.Member) bool {
 	versions := make(map[graph.Key]string, len(known))
 	for _, m := range known {
@@ -196,18 +195,28 @@ func unchanged(read, known []graph.Member) bool {
 	return true
 }
 
-// warn tells users at each member, of a large ring at the first ones, why it can go
-// now.
+// warn gives the members of a ring an event, in a large ring the first ones. Members are in the
+// order of their names, so that every event names the same ones.
 func (b *breaker) warn(ring []graph.Member) {
+	ring = slices.SortedFunc(slices.Values(ring), byName)
 	var some []graph.Node
 	for _, m := range ring[:min(len(ring), namedObjects)] {
 		some = append(some, graph.Node{Key: m.Key, Record: m.Record})
 	}
 	for _, m := range ring[:min(len(ring), toldMembers)] {
 		if r := b.graph.Catalog().Resource(m.Key.Resource); r != nil {
-			b.tell.warn(r, m.Record, "CycleBroken", "Foreground deletion would have waited for ever for a ring of owners, %d in all (%s); they no longer block each other", len(ring), names(some, len(ring), m.Record.Namespace))
+			b.tell.warn(r, m.Record, ringBroken, "Foreground deletion would have waited for ever for a ring of owners, %d in all (%s); they no longer block each other", len(ring), names(some, len(ring), m.Record.Namespace))
 		}
 	}
+}
+
+// byName orders members as users see them: their UIDs say nothing to them.
+func byName(a, b graph.Member) int {
+	return cmp.Or(
+		strings.Compare(a.Key.Resource.String(), b.Key.Resource.String()),
+		strings.Compare(a.Record.Namespace, b.Record.Namespace),
+		strings.Compare(a.Record.Name, b.Record.Name),
+	)
 }
 
 // readMembers returns those members that still exist, as they are.
@@ -237,8 +246,8 @@ func (b *breaker) readMembers(ctx context.Context, ring []graph.Member) (map[sch
 	return live, pool.Wait()
 }
 
-// unblock takes a member out of the way of the others; done is true if the server did
-// it.
+// unblock stops a member from blocking the others; done is true if the server has applied the
+// patch.
 func (b *breaker) unblock(ctx context.Context, m graph.Member) (done bool, err error) {
 	r := b.graph.Catalog().Resource(m.Key.Resource)
 	if r == nil || len(m.Blocking) == 0 {

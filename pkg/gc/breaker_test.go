@@ -189,3 +189,27 @@ func TestHalfABreakingIsTold(t *testing.T) {
 		t.Errorf("users are told %d times", got)
 	}
 }
+
+// TestMembersOfARingAreNamedInOrder: each event names the same ones, and in the order of their names.
+func TestMembersOfARingAreNamedInOrder(t *testing.T) {
+	c, s := collector(t, false)
+	log, logged := logtest.NewNullLogger()
+	c.tell.log = logrus.NewEntry(log)
+	members := []string{"e", "b", "d", "a", "c"}
+	for i, name := range members {
+		next := members[(i+1)%len(members)]
+		ringMember(c, s, name, blocking(next, types.UID(next)))
+	}
+	if err := c.breaker.breakRing(t.Context(), c.graph.Cycles()[0]); err != nil {
+		t.Fatal(err)
+	}
+	entries := logged.AllEntries()
+	if len(entries) != len(members) {
+		t.Errorf("users are told %d times", len(entries))
+	}
+	for _, e := range entries {
+		if !strings.Contains(e.Message, "(configmaps/a, configmaps/b, configmaps/c, configmaps/d, configmaps/e)") {
+			t.Errorf("the members are named in another order: %s", e.Message)
+		}
+	}
+}

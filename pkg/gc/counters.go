@@ -23,11 +23,11 @@ var (
 	}, []string{"reason"})
 	calls = metrics.NewCounterVec(&metrics.CounterOpts{
 		Namespace: namespace, Name: "api_calls_total",
-		Help: "Calls to the API server about single objects, by verb and outcome.",
+		Help: "Calls to the API server about single objects, and live lists, by verb and by outcome: done, gone, changed, failed.",
 	}, []string{"verb", "outcome"})
 	conflicts = metrics.NewCounterVec(&metrics.CounterOpts{
 		Namespace: namespace, Name: "conflicts_total",
-		Help: "Writes that the API server refused because the object had changed since it was decided about, by verb.",
+		Help: "Writes that the API server refused because the object had changed since the decision. The collector reads it and decides again.",
 	}, []string{"verb"})
 
 	cycles = metrics.NewCounter(&metrics.CounterOpts{
@@ -37,7 +37,17 @@ var (
 
 	timeouts = metrics.NewCounter(&metrics.CounterOpts{
 		Namespace: namespace, Name: "synchronous_deletion_timeouts_total",
-		Help: "Foreground deletions that were given up on though a dependent still blocked them.",
+		Help: "Foreground deletions that timed out: the object was deleted while dependents still blocked it.",
+	})
+
+	lookups = metrics.NewCounter(&metrics.CounterOpts{
+		Namespace: namespace, Name: "lookup_deletions_total",
+		Help: "Deletions that rested on lookups alone: nobody had seen an owner being deleted.",
+	})
+
+	guardPauses = metrics.NewCounter(&metrics.CounterOpts{
+		Namespace: namespace, Name: "guard_pauses_total",
+		Help: "Times that the collector paused itself because too many deletions rested on lookups alone.",
 	})
 
 	// syncErrors is set by registerCounters.
@@ -52,7 +62,7 @@ type increaser interface{ Inc() }
 // once, and makes those with known labels appear.
 func registerCounters() {
 	registerOnce.Do(func() {
-		legacyregistry.MustRegister(decisions, calls, conflicts, cycles, timeouts)
+		legacyregistry.MustRegister(decisions, calls, conflicts, cycles, timeouts, lookups, guardPauses)
 		syncErrors = registerSyncErrors(legacyregistry.Register)
 		for _, r := range decide.Reasons() {
 			decisions.WithLabelValues(string(r))
@@ -97,5 +107,9 @@ func countCall(v act.Verb, o act.Outcome) {
 func countCycle() { cycles.Inc() }
 
 func countTimeout() { timeouts.Inc() }
+
+func countLookup() { lookups.Inc() }
+
+func countGuardPause() { guardPauses.Inc() }
 
 func countSyncError() { syncErrors.Inc() }

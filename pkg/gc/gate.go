@@ -14,8 +14,8 @@ import (
 	"github.com/reap-dev/reap/pkg/gc/pause"
 )
 
-// gate is open while the collector may write. It is shut until somebody has read
-// that the collector is not paused.
+// gate is open while the collector may write. It is shut until a read has shown that the
+// collector is not paused.
 type gate struct {
 	now func() time.Time
 	log *logrus.Entry
@@ -27,6 +27,11 @@ type gate struct {
 	state   pause.State
 	periods decide.Pauses // on the process's clock; the last has no end while it is paused
 	change  chan struct{} // closed at the next change
+	// held is true while the guard has paused the collector and nobody has read that from the API server, and
+	// wroteIt once it has been written there.
+	held, wroteIt bool
+	// resumed is called, if it is not nil, when a pause has ended.
+	resumed func()
 }
 
 func newGate(now func() time.Time, log *logrus.Entry) *gate {
@@ -38,10 +43,14 @@ func (g *gate) follow(ctx context.Context, client typedcorev1.ConfigMapsGetter) 
 	pause.Watch(ctx, client, g.set, g.failed)
 }
 
-// set is told what the API server says.
+// set takes the state that the API server has returned.
 func (g *gate) set(s pause.State) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	if g.held && !s.Paused && !g.wroteIt {
+		return // it is from before
+	}
+	g.held = false
 	now := g.now()
 	first, was := !g.known, g.state.Paused
 	var ended time.Duration
@@ -76,10 +85,35 @@ func (g *gate) set(s pause.State) {
 		log.Warn("collector is paused: it writes nothing until somebody runs reap resume")
 	case was && !s.Paused:
 		g.log.WithField("paused", ended.Round(time.Second).String()).Info("collector goes on after a pause")
+		if g.resumed != nil {
+			g.resumed()
+		}
 	}
 }
 
-// failed is told that the state could not be read or understood.
+// hold shuts the gate before the API server knows of the pause; false if it is shut already.
+func (g *gate) hold(s pause.State) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if !g.known || g.state.Paused {
+		return false
+	}
+	g.periods = append(slices.Clone(g.periods), decide.Pause{From: g.now()})
+	g.state, g.held, g.wroteIt = s, true, false
+	return true
+}
+
+// written is told that the API server knows of the pause that hold began, or of another one that was there already. From
+// now on its word counts.
+func (g *gate) written(s pause.State) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.held {
+		g.state, g.wroteIt = s, true
+	}
+}
+
+// failed notes that the state could not be read or parsed.
 func (g *gate) failed(err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -12,27 +12,27 @@ import (
 
 var (
 	monitorsDesc = metrics.NewDesc(namespace+"_monitors",
-		"Monitors of resources, by state.",
+		"Monitors of resources, by state: synced, syncing (reading the first list), failing (the resource cannot be listed or watched), draining (the resource is no longer served).",
 		[]string{"state"}, nil, metrics.ALPHA, "")
 	failingDesc = metrics.NewDesc(namespace+"_monitor_failing",
-		"1 while a resource cannot be listed or watched; absent otherwise.",
+		"1 while the resource cannot be listed or watched; absent otherwise.",
 		[]string{"group", "resource"}, nil, metrics.ALPHA, "")
 	objectsDesc = metrics.NewDesc(namespace+"_resource_objects",
 		"Observed objects in the graph, by resource.",
 		[]string{"group", "resource"}, nil, metrics.ALPHA, "")
 	collectedDesc = metrics.NewDesc(namespace+"_objects_collected_total",
-		"Objects that the collector deleted, by resource and propagation policy, since the resource's monitor began.",
+		"Objects that the collector deleted since the resource's monitor began, by propagation policy: Background, Foreground, Orphan.",
 		[]string{"group", "resource", "policy"}, nil, metrics.ALPHA, "")
 	sinceSweepDesc = metrics.NewDesc(namespace+"_seconds_since_sweep",
-		"Seconds since the last complete comparison with fresh lists, or since the collector began if there was none; absent without sweeps.",
+		"Seconds since the last sweep that could read every resource whose monitor works; before the first, since the collector began. Absent with --gc-resync=0.",
 		nil, nil, metrics.ALPHA, "")
 )
 
 // registerGauges registers, once, the series that are read from the running collector.
 var registerGauges = sync.OnceFunc(func() {
 	legacyregistry.RawMustRegister(
-		gauge("running", "1 while a collector runs in this process.", func(*Collector) int { return 1 }),
-		gauge("paused", "1 while the collector writes nothing: it is paused, or does not know yet that it is not.", func(c *Collector) int {
+		gauge("running", "1 while a collector runs in this process: with several servers, in the leader.", func(*Collector) int { return 1 }),
+		gauge("paused", "1 while the collector writes nothing: it is paused, or has not read yet whether it is.", func(c *Collector) int {
 			if c.gate.allow() != nil {
 				return 1
 			}
@@ -41,9 +41,9 @@ var registerGauges = sync.OnceFunc(func() {
 		queueAge(deleteQueue, func(c *Collector) *queue { return c.deleting.queue }),
 		queueAge(orphanQueue, func(c *Collector) *queue { return c.orphans.queue }),
 		gauge("nodes", "Observed objects in the graph.", func(c *Collector) int { return c.graph.Stats().Nodes }),
-		gauge("virtual_nodes", "UIDs that references name and no monitor shows.", func(c *Collector) int { return c.graph.Stats().Virtual }),
+		gauge("virtual_nodes", "Owners that references name and no monitor shows.", func(c *Collector) int { return c.graph.Stats().Virtual }),
 		gauge("edges", "Owner references in the graph.", func(c *Collector) int { return c.graph.Stats().Edges }),
-		gauge("undiscovered_groups", "API groups that discovery fails for.", func(c *Collector) int { return len(c.observer.Undiscovered()) }),
+		gauge("undiscovered_groups", "API groups for which discovery fails; what was known of them stays.", func(c *Collector) int { return len(c.observer.Undiscovered()) }),
 	)
 	legacyregistry.CustomMustRegister(&monitorMetrics{})
 })
@@ -57,7 +57,7 @@ func gauge(name, help string, read func(*Collector) int) metrics.GaugeFunc {
 func queueAge(name string, of func(*Collector) *queue) metrics.GaugeFunc {
 	return gaugeOf(&metrics.GaugeOpts{
 		Namespace: namespace, Name: "queue_oldest_seconds", ConstLabels: map[string]string{"name": name},
-		Help: "How long the object that has waited longest for its turn has waited, by queue.",
+		Help: "Seconds that the oldest object of the queue has waited for its turn.",
 	}, func(c *Collector) float64 { return of(c).lanes.age().Seconds() })
 }
 

@@ -1,16 +1,16 @@
-// Package gc is the ownership garbage collector: it deletes what nothing owns
-// any more, as Kubernetes defines it.
+// Package gc is the ownership garbage collector: it deletes objects whose owners are all gone, as
+// Kubernetes defines it.
 //
 //	observe ──events──▶ graph ──view──▶ decide ──decision──▶ act ──▶ API server
 //	                      └──keys──▶ queue ──▶ workers ──▲
 //
-// It promises that an object is deleted only on proof that every owner it names
-// does not exist, and only as the very version that the proof was judged with. It
-// does not promise an order, nor that an object whose owners cannot be read is
-// ever collected.
+// It deletes an object only on proof that none of the owners it names exists, and only in the
+// version that the decision was made on. It promises neither an order nor that an object whose
+// owners cannot be read is ever collected.
 package gc
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -33,14 +33,13 @@ import (
 )
 
 const (
-	// firstSync bounds how long the workers wait for the first lists. A resource
-	// that is slow does not hold up the others; what is not observed by then is
-	// read live.
+	// firstSync bounds how long the workers wait for the first lists. A slow resource does
+	// not hold up the others; objects that are not observed by then are read live.
 	firstSync = 30 * time.Second
-	// stopGrace is how long calls under way may take once the collector is to end.
+	// stopGrace is how long calls under way may take after the collector was asked to stop.
 	stopGrace = time.Second
-	// afterSync is how long after the first lists nothing times out: what the process
-	// has missed shows by then.
+	// afterSync is how long after the first lists no deadline fires: by then the process
+	// knows what happened before it started.
 	afterSync = 30 * time.Second
 	// reportAfter is how long the first lists may take before the log says so.
 	reportAfter = 2 * time.Second
@@ -49,16 +48,16 @@ const (
 // ErrStoreWentBack ends a collector when the store has lost commits that had been seen.
 var ErrStoreWentBack = observe.ErrStoreWentBack
 
-// MonitorState is what there is to say about the monitor of one resource.
+// MonitorState is the state of the monitor of one resource.
 type MonitorState = observe.MonitorState
 
 // MonitorFailing is the state of a monitor whose resource cannot be listed or watched.
 const MonitorFailing = observe.Failing
 
-// Timeout says how long a foreground deletion may wait without progress.
+// Timeout bounds how long a foreground deletion waits without progress.
 type Timeout = decide.Timeout
 
-// Options says how the collector runs.
+// Options configure a collector.
 type Options struct {
 	// Config reaches the API server. The collector sets no rate limit of its own.
 	Config *rest.Config
@@ -66,28 +65,33 @@ type Options struct {
 	Workers int
 	// Ignore names resources that are not watched and so never collected.
 	Ignore []schema.GroupResource
-	// Resync is the interval between sweeps; 0 is never.
+	// Resync is the interval between sweeps; 0: never.
 	Resync time.Duration
 	// OrphanTimeout bounds how long an orphaning deletion waits for a resource that
-	// cannot be read; 0 is for ever.
+	// cannot be read; 0: for ever.
 	OrphanTimeout time.Duration
 	// SyncTimeout bounds foreground deletions.
 	SyncTimeout Timeout
-	// Check is how often the graph's invariants are verified; 0 is never. It takes time
-	// linear in all objects, during which no event is taken in.
+	// Check is how often the graph's invariants are verified; 0: never. A check takes time
+	// linear in the number of objects, and the graph takes in no event meanwhile.
 	Check time.Duration
+	// Guard is how many deletions within ten minutes may rest on lookups alone before the collector pauses itself; 0 is
+	// any number. Pauser reaches the API server as somebody who may create the ConfigMap of the pause; nil for Config.
+	Guard  int
+	Pauser *rest.Config
 	// NoCycleDetection leaves rings of objects in foreground deletion as they are.
 	NoCycleDetection bool
 	Log              *logrus.Entry
 }
 
-// Collector collects. Make one for each time it is to run. It joins the parts that do
-// the work; each has what it needs and no more.
+// Collector joins the parts of one run of the collector. Make a new one for each run.
 type Collector struct {
 	config   *rest.Config
+	pauser   *rest.Config
 	graph    *graph.Graph
 	observer *observe.Observer
 	gate     *gate
+	guard    *guard
 	deleting *pool // workers of attempts
 	orphans  *pool // workers of the orphaner
 	attempts *attempts
@@ -110,14 +114,15 @@ type Collector struct {
 	synced time.Time
 }
 
-// New prepares a collector.
+// New returns a collector that has not started.
 func New(o Options) (*Collector, error) { return newCollector(o, newQueue) }
 
-// newCollector is New with queues of the caller's.
+// newCollector is New with the caller's queues.
 func newCollector(o Options, queueOf func(name string, shape func(graph.Key) (string, int), now func() time.Time) *queue) (*Collector, error) {
 	registerCounters()
 	c := &Collector{
 		config:   o.Config,
+		pauser:   cmp.Or(o.Pauser, o.Config),
 		graph:    graph.New(),
 		workers:  workers(o.Workers),
 		timeout:  o.SyncTimeout,
@@ -132,6 +137,8 @@ func newCollector(o Options, queueOf func(name string, shape func(graph.Key) (st
 	}
 	clock := func() time.Time { return c.now() } // which tests replace
 	c.gate = newGate(clock, o.Log)
+	c.guard = newGuard(o.Guard, c.graph, c.gate, c.tell, clock, o.Log)
+	c.gate.resumed = c.guard.resumed
 	actor, err := newActor(o.Config, c.gate.allow)
 	if err != nil {
 		return nil, fmt.Errorf("preparing the collector: %w", err)
@@ -158,7 +165,7 @@ func newCollector(o Options, queueOf func(name string, shape func(graph.Key) (st
 	c.attempts = &attempts{
 		graph: c.graph, actor: actor, queue: deletes, orphans: orphans, tombstones: tombstones,
 		verifier: &verifier{graph: c.graph, actor: actor, queue: deletes, now: clock},
-		relist:   c.observer.Relist, options: c.decideOptions, tally: c.tally, cascades: c.cascades, tell: c.tell, now: clock, log: o.Log,
+		relist:   c.observer.Relist, options: c.decideOptions, guard: c.guard, tally: c.tally, cascades: c.cascades, tell: c.tell, now: clock, log: o.Log,
 	}
 	c.orphaner = &orphaner{
 		graph: c.graph, actor: actor, tombstones: tombstones, workers: c.workers, timeout: o.OrphanTimeout,
@@ -188,8 +195,8 @@ func (c *Collector) decideOptions() decide.Options {
 	return decide.Options{Timeout: c.timeout, NotBefore: c.synced.Add(afterSync), Pauses: c.gate.pauses()}
 }
 
-// holds returns why there may be dependents that nobody can list; nil if nothing is
-// known to be in the way.
+// holds returns why there may be dependents that cannot be listed, or nil if there is no
+// known reason.
 func (c *Collector) holds() error {
 	var why []string
 	for _, h := range c.observer.Holding() {
@@ -210,8 +217,7 @@ func workers(want int) int {
 	return min(4*runtime.GOMAXPROCS(0), 20)
 }
 
-// Graph returns what the collector knows, for reports and tests. Whoever changes it
-// breaks the collector.
+// Graph returns the collector's graph, for reports and tests. Callers must not change it.
 func (c *Collector) Graph() *graph.Graph { return c.graph }
 
 // Monitors returns the state of each resource's monitor, in the order of their names.
@@ -232,11 +238,10 @@ func (c *Collector) Unlistable() []string {
 // moment.
 func (c *Collector) Undiscovered() []string { return c.observer.Undiscovered() }
 
-// run collects until ctx ends, then finishes the calls under way, abandons those
-// that take longer than stopGrace, and returns when every goroutine has ended.
-// started, if not nil, is called once the first lists are in the graph and the
-// workers run. After ErrStoreWentBack nothing that the collector knew holds: make a
-// new one and run that.
+// run collects until ctx ends. It then finishes the calls under way, cancels those that take
+// longer than stopGrace, and returns when every goroutine has ended. started, if not nil, is
+// called once the first lists are in the graph and the workers run. After ErrStoreWentBack
+// nothing that the collector knew holds: make and run a new one.
 func (c *Collector) run(ctx context.Context, started func()) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -252,11 +257,16 @@ func (c *Collector) run(ctx context.Context, started func()) error {
 	if err != nil {
 		return fmt.Errorf("preparing the pause: %w", err)
 	}
+	pauser, err := typedcorev1.NewForConfig(c.pauser)
+	if err != nil {
+		return fmt.Errorf("preparing the guard: %w", err)
+	}
 
 	var observing, working sync.WaitGroup
 	defer observing.Wait()
 	observing.Go(func() { cancel(c.observer.Run(ctx, cancel)) })
 	observing.Go(func() { c.gate.follow(ctx, maps) })
+	observing.Go(func() { c.guard.run(ctx, pauser) })
 	if c.waitForFirstLists(ctx) {
 		c.mu.Lock()
 		c.synced = c.now()
@@ -288,8 +298,8 @@ func (c *Collector) run(ctx context.Context, started func()) error {
 	return runError(ctx)
 }
 
-// grace returns how long calls under way may still take once ctx has ended. After the store went back that is no time:
-// what is being written was decided on what no longer holds.
+// grace returns how long calls under way may still take once ctx has ended. After the store went back they are cancelled at
+// once: they were decided on facts that no longer hold.
 func grace(ctx context.Context) time.Duration {
 	if errors.Is(context.Cause(ctx), ErrStoreWentBack) {
 		return 0
@@ -322,9 +332,8 @@ func (c *Collector) waitForFirstLists(ctx context.Context) bool {
 	return ctx.Err() == nil
 }
 
-// checks verifies the graph's invariants until ctx ends. What is wrong is logged as
-// an error; the collector goes on, since every write has evidence and preconditions
-// of its own.
+// checks verifies the graph's invariants until ctx ends. It logs a violation as an error, and
+// the collector continues: every write has its own evidence and preconditions.
 func (c *Collector) checks(ctx context.Context) {
 	wait.UntilWithContext(ctx, func(context.Context) {
 		if err := c.graph.Check(); err != nil {

@@ -42,12 +42,11 @@ type orphaner struct {
 	gone       func(graph.Key, *graph.Record) // tells the graph what a live read has found
 }
 
-// run takes an owner's references out of all its dependents and then
-// the finalizer off the owner. The dependents that the graph knows come first, a
-// bounded number each turn;
-// before the finalizer goes they are listed live, until a list finds none or there
-// have been enough: what an event has not shown yet would otherwise be collected for an
-// owner that said it should stay. A resource that cannot be listed makes the owner wait.
+// run removes the references to an owner from all its dependents, and then the finalizer from
+// the owner. The dependents that the graph knows come first, a bounded number each turn. Before
+// it removes the finalizer, run lists dependents live, until a list finds none or the number of
+// passes is used up: a dependent that no event has shown yet would otherwise be collected. If a
+// resource cannot be listed, the owner waits.
 func (o *orphaner) run(ctx context.Context, k graph.Key) error {
 	v, ok := o.graph.View(k)
 	if !ok || v.Resource == nil || !v.Record.Deleting || !v.Record.Orphan {
@@ -143,17 +142,17 @@ func (o *orphaner) read(ctx context.Context, v graph.View) (*act.Object, error) 
 	return nil, nil
 }
 
-// giveUp says whether an orphaning deletion has waited long enough for
-// what cannot be read, and tells the user either way.
+// giveUp returns true if an orphaning deletion has waited long enough for resources that
+// cannot be read. It tells the user either way.
 func (o *orphaner) giveUp(v graph.View, err error) bool {
 	began, first := o.progress.stuckSince(v.Key, o.now())
 	waited := o.now().Sub(began) - o.paused(began, o.now())
 	switch {
 	case o.timeout > 0 && waited >= o.timeout:
-		o.tell.warn(v.Resource, v.Record, "OrphaningTimedOut", "The object is deleted though dependents may not have been found in %s: %v", waited.Round(time.Second), err)
+		o.tell.warn(v.Resource, v.Record, orphaningTimedOut, "The object is deleted though dependents may not have been found in %s: %v", waited.Round(time.Second), err)
 		return true
 	case first:
-		o.tell.warn(v.Resource, v.Record, "OrphaningWaits", "A resource that may hold dependents cannot be read: %v", err)
+		o.tell.warn(v.Resource, v.Record, orphaningWaits, "A resource that may hold dependents cannot be read: %v", err)
 	}
 	return false
 }

@@ -6,9 +6,9 @@ import (
 	"github.com/reap-dev/reap/pkg/gc/report"
 )
 
-// Running is the process's registry: a collector is in it while it runs. There is one,
-// because the metrics that are read from it are the process's too. Of several collectors
-// at once, as only tests have them, it holds the one that began last.
+// Running is the process's registry: it holds a collector while that runs. There is one
+// registry, as there is one set of metrics for a process. If several collectors run, as only
+// in tests, it holds the one that started last.
 var Running = &Registry{absent: "no collector has been started"}
 
 // Registry holds the collector that runs, or why none does. Reports, readiness and
@@ -38,8 +38,7 @@ func (r *Registry) Reported() (c report.Collector, absent string) {
 	return running, ""
 }
 
-// Absent says why no collector runs, from now on or as soon as the one that runs has
-// ended.
+// Absent sets the reason why no collector runs. It applies once no collector runs.
 func (r *Registry) Absent(why string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -22,7 +22,7 @@ func (c *Collector) Status() report.Status {
 	now := c.now()
 	stats := c.graph.Stats()
 	s := report.Status{
-		Version: report.StatusVersion, Running: true, Since: c.began.UTC(), Now: now.UTC(), Pause: c.pauseReport(),
+		Version: report.StatusVersion, Running: true, Since: c.began.UTC(), Now: now.UTC(), Pause: c.pauseReport(), Guard: c.guard.report(now),
 		Workers: c.workers, Busy: int(c.deleting.active.Load() + c.orphans.active.Load()),
 		Queues:  []report.Queue{c.deleting.queue.report("delete"), c.orphans.queue.report("orphan")},
 		Objects: stats.Nodes, References: stats.Edges, Virtual: stats.Virtual,

@@ -17,11 +17,11 @@ var restarts = wait.Backoff{Duration: time.Second, Factor: 2, Cap: time.Minute, 
 // runsWell is how long a collector has to run for the delays to begin anew.
 const runsWell = 10 * time.Minute
 
-// Run runs a collector until ctx ends or it fails, and another one, after a delay that
-// grows, when the store has gone back: nothing that the first had proved has to hold any
-// more. It returns when every goroutine has ended: nil if ctx has. started, if not nil,
-// is called each time that a collector's workers run. A collector is in Running, and in
-// the process's metrics, while it runs.
+// Run runs a collector until ctx ends or the collector fails. When the store has gone back,
+// Run starts a new collector after a growing delay: nothing that the first one had proved has
+// to hold any more. It returns when every goroutine has ended, with nil if ctx ended. started,
+// if not nil, is called each time a collector's workers start. A running collector is in
+// Running and in the process's metrics.
 func Run(ctx context.Context, o Options, started func()) error {
 	registerGauges()
 	return restarted(ctx, o.Log, func(ctx context.Context) error {

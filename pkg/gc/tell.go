@@ -13,7 +13,7 @@ import (
 	"github.com/reap-dev/reap/pkg/gc/graph"
 )
 
-// teller tells users about objects: by an event where the object lives, and in the log,
+// teller tells users about objects: by an event in the object's namespace, and in the log,
 // since a terminating namespace takes no events.
 type teller struct {
 	log *logrus.Entry
@@ -32,20 +32,20 @@ const toldKept = 10_000
 
 func newTeller(log *logrus.Entry) *teller { return &teller{log: log, told: lru.New(toldKept)} }
 
-// writeTo has events written from now on.
+// writeTo sets where events are written from now on.
 func (t *teller) writeTo(events *act.Events) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.events = events
 }
 
-func (t *teller) warn(r *graph.Resource, rec *graph.Record, reason, format string, args ...any) {
-	t.log.WithFields(logrus.Fields{"resource": r.GroupResource().String(), "object": objectName(rec), "uid": string(rec.UID), "reason": reason}).Warnf(format, args...)
+func (t *teller) warn(r *graph.Resource, rec *graph.Record, e event, format string, args ...any) {
+	t.log.WithFields(logrus.Fields{"resource": r.GroupResource().String(), "object": objectName(rec), "uid": string(rec.UID), "reason": e.reason}).Warnf(format, args...)
 	t.mu.Lock()
 	events := t.events
 	t.mu.Unlock()
 	if events != nil {
-		events.Warn(r, rec, reason, format, args...)
+		events.Warn(r, rec, e.reason, format, args...)
 	}
 }
 
@@ -54,15 +54,14 @@ type warning struct {
 	ref graph.Reference
 }
 
-// once is warn for what is wrong with a reference, unless users have been told of that
-// before.
-func (t *teller) once(r *graph.Resource, rec *graph.Record, ref graph.Reference, reason, format string, args ...any) {
+// once warns about a reference, unless it has done so before.
+func (t *teller) once(r *graph.Resource, rec *graph.Record, ref graph.Reference, e event, format string, args ...any) {
 	w := warning{rec.UID, ref}
 	if _, told := t.told.Get(w); told {
 		return
 	}
 	t.told.Add(w, nil)
-	t.warn(r, rec, reason, format, args...)
+	t.warn(r, rec, e, format, args...)
 }
 
 // names lists objects, of which there are more in all, for readers in a namespace.

@@ -4,10 +4,10 @@ import "errors"
 
 const (
 	// maxRounds bounds how often one turn of an object decides again because the object
-	// changed under its hands. Each round costs a read and a write at the most.
+	// has changed since the decision. Each round costs at most a read and a write.
 	maxRounds = 8
-	// maxHeavyRounds is the same for an object with many references, each of whose
-	// rounds costs the server much.
+	// maxHeavyRounds is the same for an object with many references: each of its rounds
+	// is expensive for the server.
 	maxHeavyRounds = 2
 )
 

@@ -24,8 +24,9 @@ type access struct {
 	rootCA     []byte
 	url        string
 	kubeconfig string
-	// seen belongs to look, which is called by one goroutine at a time.
-	seen seen
+	// clock and seen belong to look, which is called by one goroutine at a time.
+	clock *clock
+	seen  seen
 }
 
 // listen takes the port.
@@ -37,8 +38,8 @@ func listen(address string, port int) (net.Listener, error) {
 	return l, nil
 }
 
-// ensureAccess makes or renews what clients need, for the address that the server
-// listens on. The caller holds the certificates' lock.
+// ensureAccess makes or renews the certificates and kubeconfigs for the address that the
+// server listens on. The caller holds the certificates' lock.
 func (s *server) ensureAccess(addr net.Addr) (*access, error) {
 	tcp := addr.(*net.TCPAddr)
 	a := &access{
@@ -65,8 +66,7 @@ func (s *server) ensureAccess(addr net.Addr) (*access, error) {
 	return a, nil
 }
 
-// interfaceAddresses returns the addresses that other machines may know this one
-// by.
+// interfaceAddresses returns the addresses under which other machines may know this one.
 func interfaceAddresses() []string {
 	addrs, err := net.InterfaceAddrs()
 	if err != nil {

@@ -16,20 +16,20 @@ import (
 
 const (
 	// lookAfterEvery is how often certificates are checked while the server runs. The
-	// interval is elapsed time; whether they last is up to the wall clock, which a
-	// device may learn only after its start.
+	// interval is elapsed time; expiry is judged by the wall clock, which a device may
+	// learn only after its start.
 	lookAfterEvery = time.Hour
 	// remindEvery is how often the log says again what people have to do.
 	remindEvery = 24 * time.Hour
-	// Kubernetes makes a certificate for the API server's calls to itself at each start,
-	// from an hour before it on, and keeps it in memory, out of anybody's reach.
+	// Kubernetes makes a certificate for the API server's calls to itself at each start. It
+	// is valid from an hour before the start, and kept in memory, where nobody can renew it.
 	inMemoryBefore, inMemoryAfter = time.Hour, 3 * 365 * 24 * time.Hour
 )
 
 var (
 	expiry = metrics.NewGaugeVec(&metrics.GaugeOpts{
 		Namespace: "reap", Name: "certificate_expiry_timestamp_seconds",
-		Help: "When each of the server's own certificates ends, in seconds since 1970, by certificate.",
+		Help: "End of each of the server's own certificates, in seconds since 1970: serving, admin, front-proxy, and their authorities. An authority that reap has made has no end: the year 9999.",
 	}, []string{"certificate"})
 	registerExpiry = sync.OnceFunc(func() { legacyregistry.MustRegister(expiry) })
 )
@@ -41,15 +41,15 @@ type seen struct {
 	reminded time.Time         // of what people have to do; zero for never
 }
 
-// keep renews certificates that come near their end while the server runs, at once,
-// regularly and whenever one has changed, until ctx ends: a device may run for longer
-// than a certificate lasts. The API server notices new files by itself.
+// keep renews certificates that are about to expire, until ctx ends: at once, regularly, and
+// whenever one has changed. A device may run for longer than a certificate lasts. The API
+// server notices new files by itself.
 func (a *access) keep(ctx context.Context, changed <-chan struct{}) {
 	tick := time.NewTicker(lookAfterEvery)
 	defer tick.Stop()
 	for {
 		if err := a.lookLocked(ctx); err != nil && ctx.Err() == nil {
-			logrus.WithError(err).Error("cannot look after the certificates; trying again in an hour")
+			logrus.WithError(err).Error("cannot renew the certificates; will retry in an hour")
 		}
 		select {
 		case <-ctx.Done():
@@ -60,8 +60,8 @@ func (a *access) keep(ctx context.Context, changed <-chan struct{}) {
 	}
 }
 
-// watch tells, until ctx ends, that a certificate has been replaced, be it by
-// somebody else: `reap certificate rotate` cannot know every kubeconfig to be written.
+// watch signals each replaced certificate until ctx ends, also those that somebody else has
+// replaced: `reap certificate rotate` cannot know every kubeconfig that has to be updated.
 func (a *access) watch(ctx context.Context, parts *sync.WaitGroup) <-chan struct{} {
 	rung := make(bell, 1)
 	for name, pair := range map[string][2]string{
@@ -71,7 +71,7 @@ func (a *access) watch(ctx context.Context, parts *sync.WaitGroup) <-chan struct
 	} {
 		content, err := dynamiccertificates.NewDynamicServingContentFromFiles(name, pair[0], pair[1])
 		if err != nil {
-			logrus.WithError(err).Warn("cannot watch a certificate; it is looked at every hour")
+			logrus.WithError(err).Warn("cannot watch a certificate; it is checked every hour")
 			continue
 		}
 		content.AddListener(rung)
@@ -101,11 +101,12 @@ func (a *access) lookLocked(ctx context.Context) error {
 	return err
 }
 
-// look makes certificates and kubeconfigs as they have to be, and tells about them.
-// The caller holds the certificates' lock.
+// look brings certificates and kubeconfigs up to date and reports on them. The caller holds
+// the certificates' lock.
 func (a *access) look() (pki.Files, error) {
 	dir := config.PKIDir(a.cfg.DataDir)
 	if a.seen.serials == nil {
+		a.clock = openClock(a.cfg.DataDir, time.Now)
 		a.seen.serials = map[string]string{}
 		a.seen.began = time.Now().Round(0)
 		// Fails where there are none yet, which nobody has to be told.
@@ -113,10 +114,11 @@ func (a *access) look() (pki.Files, error) {
 			a.seen.replaced(old)
 		}
 	}
-	files, err := pki.Ensure(dir, pki.Options{Hosts: a.hosts})
+	files, err := pki.Ensure(dir, pki.Options{Hosts: a.hosts, Now: a.clock.now})
 	if err != nil {
 		return files, err
 	}
+	a.clock.remember()
 	a.tell(dir)
 	if err := pki.WriteKubeconfig(a.kubeconfig, 0o600, a.url, files); err != nil {
 		return files, err
@@ -127,11 +129,11 @@ func (a *access) look() (pki.Files, error) {
 	return files, pki.WriteKubeconfig(a.cfg.WriteKubeconfig, a.cfg.WriteKubeconfigMode, a.url, files)
 }
 
-// tell shows the certificates' ends in the metrics, and in the log what is worth it.
+// tell exports when the certificates expire, and logs renewals and warnings.
 func (a *access) tell(dir string) {
 	all, err := pki.Inspect(dir, time.Now())
 	if err != nil {
-		logrus.WithError(err).Warn("cannot tell how the certificates are")
+		logrus.WithError(err).Warn("cannot check the certificates")
 		return
 	}
 	registerExpiry()
@@ -144,7 +146,7 @@ func (a *access) tell(dir string) {
 	a.remind(all)
 }
 
-// remind says, once a day, what only people can do.
+// remind logs, once a day, what only people can do.
 func (a *access) remind(all []pki.Certificate) {
 	if !a.seen.reminded.IsZero() && time.Since(a.seen.reminded) < remindEvery {
 		return
@@ -156,7 +158,7 @@ func (a *access) remind(all []pki.Certificate) {
 				Warn("a certificate authority needs replacing by hand: see docs/certificates.md")
 		}
 	}
-	// What the wall clock says now, however much time has passed.
+	// By the wall clock, whatever time has elapsed.
 	if moved := time.Now().Round(0).Sub(a.seen.began); moved < -inMemoryBefore || moved > inMemoryAfter {
 		a.seen.reminded = time.Now()
 		logrus.WithField("started", a.seen.began).
@@ -164,7 +166,7 @@ func (a *access) remind(all []pki.Certificate) {
 	}
 }
 
-// replaced returns those that are others than the last time.
+// replaced returns the certificates that have changed since the last look.
 func (s *seen) replaced(all []pki.Certificate) []pki.Certificate {
 	var others []pki.Certificate
 	for _, c := range all {

@@ -45,8 +45,8 @@ func ReadReady(dataDir string) (r Ready, err error) {
 
 func readyFile(dataDir string) string { return filepath.Join(dataDir, "ready.json") }
 
-// openDataDir makes the directory if need be and locks it. The lock goes with the
-// process, however that ends.
+// openDataDir creates the directory if it is missing, and locks it. The lock ends with the
+// process, even if the process is killed.
 func openDataDir(path string) (*dataDir, error) {
 	if err := os.MkdirAll(path, 0o700); err != nil {
 		return nil, fmt.Errorf("making the data directory: %w: choose another with --data-dir", err)
@@ -63,7 +63,7 @@ func openDataDir(path string) (*dataDir, error) {
 	return d, nil
 }
 
-// holder names the server that has the directory, if it has said that it is ready.
+// holder names the server that has locked the directory, if that server is ready.
 func (d *dataDir) holder() string {
 	r, err := ReadReady(d.path)
 	if err != nil {
@@ -72,7 +72,7 @@ func (d *dataDir) holder() string {
 	return fmt.Sprintf(" (process %d, %s)", r.PID, r.URL)
 }
 
-// ready writes the ready file; whoever sees it sees all of it.
+// ready writes the ready file in one step: readers never see half of it.
 func (d *dataDir) ready(r Ready) error {
 	raw, err := json.MarshalIndent(r, "", "  ")
 	if err != nil {
@@ -89,7 +89,7 @@ func (d *dataDir) ready(r Ready) error {
 	return nil
 }
 
-// notReady takes the ready file away, which may be one that a killed server left.
+// notReady removes the ready file, also one that a killed server has left behind.
 func (d *dataDir) notReady() {
 	path := readyFile(d.path)
 	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -98,7 +98,7 @@ func (d *dataDir) notReady() {
 	}
 }
 
-// close gives the directory back.
+// close unlocks the directory.
 func (d *dataDir) close() {
 	_ = d.lock.Unlock() // ends with the process at the latest
 }

@@ -10,23 +10,22 @@ import (
 )
 
 const (
-	// lookEvery is how often memory that could be given back is looked for.
+	// lookEvery is how often the server looks for memory that it can return.
 	lookEvery = 10 * time.Second
-	// worthFreeing is from how many bytes on that is worth a collection of garbage.
+	// worthFreeing is how many bytes make a garbage collection worth it.
 	worthFreeing = 12 << 20
-	// quiet is how many bytes are allocated in lookEvery, at the most, by a server
-	// that nobody uses. Others soon need again what they could give back.
+	// quiet is how many bytes an unused server allocates in lookEvery at most. A busy
+	// server would soon need the returned memory again.
 	quiet = 16 << 20
-	// ebb is the part of its highest rate of allocation to which a busy server has to
-	// come down for its burst to be over. What only the burst needed is given back then.
+	// ebb divides a busy server's highest rate of allocation: below that rate its burst is
+	// over, and the memory that only the burst needed is returned.
 	ebb = 4
-	// latest is after how long memory is given back by a server that stays busy.
+	// latest is after how long a server that stays busy returns memory.
 	latest = 2 * time.Minute
 )
 
-// keepSmall gives memory back to the system until ctx ends. Go keeps as much again as
-// is in use, for the next burst, for a long time; on a small device other processes
-// have better use for it.
+// keepSmall returns memory to the system until ctx ends. For the next burst, Go keeps as much
+// again as is in use, and for a long time; on a small device other processes need it.
 func keepSmall(ctx context.Context) {
 	var t tide
 	wait.UntilWithContext(ctx, func(context.Context) {
@@ -37,14 +36,14 @@ func keepSmall(ctx context.Context) {
 	}, lookEvery)
 }
 
-// tide follows how much is allocated.
+// tide follows the rate of allocation.
 type tide struct {
 	before  uint64    // bytes allocated until the last look
 	highest uint64    // bytes allocated in one interval, at most, since memory was given back
 	freed   time.Time // when it was
 }
 
-// out is told of the memory in use every lookEvery, and says when to give back what is not needed.
+// out takes the memory in use, every lookEvery, and returns true when unused memory should be returned.
 func (t *tide) out(m memory, now time.Time) bool {
 	recently := m.allocated - t.before
 	t.before = m.allocated

@@ -9,20 +9,20 @@ import (
 
 const notifyVariable = "NOTIFY_SOCKET"
 
-// notifier tells systemd about the server's state (sd_notify(3)). The zero value
-// tells nobody.
+// notifier reports the server's state to systemd (sd_notify(3)). The zero value does
+// nothing.
 type notifier struct{ socket string }
 
-// takeNotifySocket takes the socket out of the environment: kube-apiserver's own
-// code would say READY=1 as soon as its port is open, long before the collector
-// runs, and what is started from here must not speak for this process.
+// takeNotifySocket takes the socket out of the environment: kube-apiserver's own code would
+// report READY=1 as soon as its port is open, long before the collector runs, and child
+// processes must not report for this one.
 func takeNotifySocket() notifier {
 	n := notifier{socket: os.Getenv(notifyVariable)}
 	_ = os.Unsetenv(notifyVariable) // fails for malformed names only
 	return n
 }
 
-// send tells systemd the state; a failure is no reason to stop serving.
+// send reports the state to systemd; a failure is no reason to stop serving.
 func (n notifier) send(state string) {
 	if n.socket == "" {
 		return

@@ -8,8 +8,8 @@ import (
 	"github.com/reap-dev/reap/pkg/gc"
 )
 
-// readiness tells /readyz about the collector: that it cannot see something is worth a
-// look and no reason to take the API away from everybody.
+// readiness adds a note about the collector to /readyz. A resource that the collector cannot
+// see deserves attention, but is no reason to take the API away from everybody.
 func readiness(collectors *gc.Registry) apiserver.Note {
 	return apiserver.Note{Name: "reap-gc", Text: func(known bool) string { return collectorNote(collectors, known) }}
 }
@@ -32,8 +32,8 @@ func collectorNote(collectors *gc.Registry, known bool) string {
 // namedInReadiness is how many names /readyz shows.
 const namedInReadiness = 5
 
-// summary names the first few and counts the rest. Callers without credentials
-// learn no names.
+// summary names the first few and counts the rest. Callers without credentials see no
+// names.
 func summary(names []string, named bool) string {
 	shown := min(len(names), namedInReadiness)
 	if !named {

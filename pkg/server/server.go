@@ -1,6 +1,5 @@
-// Package server is the composition root of `reap server`: it knows what starts
-// when, what stops when, and what happens when a part fails. The parts do not
-// know each other.
+// Package server is the composition root of `reap server`: it knows the order in which the
+// parts start and stop, and what happens when one fails. The parts do not know each other.
 package server
 
 import (
@@ -9,11 +8,13 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/sirupsen/logrus"
 	"k8s.io/component-base/metrics/legacyregistry"
+	"k8s.io/component-base/version"
 
 	"github.com/reap-dev/reap/pkg/apiserver"
 	"github.com/reap-dev/reap/pkg/config"
@@ -21,33 +22,35 @@ import (
 	"github.com/reap-dev/reap/pkg/gc"
 	"github.com/reap-dev/reap/pkg/gc/report"
 	"github.com/reap-dev/reap/pkg/pki"
+	"github.com/reap-dev/reap/pkg/snapshot"
 )
 
 const (
 	// datastoreTimeout bounds how long a start waits for a database.
 	datastoreTimeout = 60 * time.Second
-	// lockTimeout bounds how long a start waits for `reap certificate`, which needs a moment.
+	// lockTimeout bounds how long a start waits for a running `reap certificate`.
 	lockTimeout = 60 * time.Second
 	// apiserverTimeout bounds how long a start waits for the API server.
 	apiserverTimeout = 3 * time.Minute
-	// stopTimeout bounds the end of the API server: a request may wait for a
-	// webhook that never answers.
+	// stopTimeout bounds how long the API server may take to stop: a request may wait for
+	// a webhook that never answers.
 	stopTimeout = 5 * time.Second
 )
 
 // Run runs the control plane until ctx ends or a part fails, and returns when
-// every part has stopped: nil if it was asked to end, else the first failure.
+// every part has stopped. It returns nil if ctx ended, and otherwise the first failure.
 //
 // Parts start in the order of this function, because each needs the ones before
-// it, and stop in reverse, because each may still write to them:
+// it. They stop in reverse, because each may still write to those:
 //
 //	data directory and its lock   nothing may run on another server's data
-//	port                          a taken one is found out before anything is written
-//	datastore                     outlasts the API server, whose last writes it takes
+//	look at the database          what is damaged or has vanished is left as it is
+//	port                          a taken port is found before anything is written
+//	datastore                     outlasts the API server and takes its last writes
 //	certificates                  the API server reads them
 //	API server
 //	controllers and collector     clients of the API server
-//	ready                         says so only when all of that runs
+//	ready                         reported only when everything above runs
 func Run(ctx context.Context, cfg config.Server) error {
 	if err := apiserver.CheckArgs(cfg.KubeAPIServerArgs); err != nil {
 		return config.Wrong{Err: err}
@@ -65,6 +68,7 @@ type server struct {
 	cfg    config.Server
 	began  time.Time
 	notify notifier
+	maker  *snapshot.Maker
 }
 
 func (s *server) run(ctx context.Context) (err error) {
@@ -73,11 +77,15 @@ func (s *server) run(ctx context.Context) (err error) {
 		return err
 	}
 	defer dir.close()
+	if err := s.checkStore(ctx); err != nil {
+		return err
+	}
 
 	listener, err := listen(s.cfg.BindAddress, s.cfg.HTTPSListenPort)
 	if err != nil {
 		return err
 	}
+	s.greet()
 	store, err := datastore.Start(ctx, datastore.Options{
 		Dir:          s.cfg.DataDir,
 		Endpoint:     s.cfg.DatastoreEndpoint,
@@ -89,8 +97,9 @@ func (s *server) run(ctx context.Context) (err error) {
 		return errors.Join(err, listener.Close())
 	}
 	defer store.Stop()
+	s.maker = s.newMaker(store)
 
-	// Held until the API server has read them: nobody replaces half of a pair under its hands.
+	// Hold the lock until the API server has loaded the files, so that no key is replaced without its certificate.
 	lockCtx, locked := context.WithTimeoutCause(ctx, lockTimeout, fmt.Errorf("still busy after %s", lockTimeout))
 	defer locked()
 	unlock, err := pki.Lock(lockCtx, s.cfg.DataDir)
@@ -112,7 +121,8 @@ func (s *server) run(ctx context.Context) (err error) {
 		Shared:                s.cfg.SharedDatastore(),
 		StoreCompacts:         store.Compacts,
 		ServiceClusterIPRange: serviceRange,
-		Handlers:              handlers(),
+		Handlers:              handlers(s.maker),
+		LongRunning:           []string{snapshot.Path},
 		Notes:                 []apiserver.Note{readiness(gc.Running)},
 		Args:                  s.cfg.KubeAPIServerArgs,
 	})
@@ -124,24 +134,30 @@ func (s *server) run(ctx context.Context) (err error) {
 		stopCtx, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), stopTimeout, fmt.Errorf("still busy after %s", stopTimeout))
 		defer cancel()
 		if stopErr := api.Stop(stopCtx); stopErr != nil {
-			logrus.WithError(stopErr).Warn("the API server did not end in order")
+			logrus.WithError(stopErr).Warn("stopping the API server failed")
 		}
 	}()
+	if err := s.markStore(); err != nil {
+		return err
+	}
 	return s.serve(ctx, dir, api, access)
 }
 
-// handlers are what is served beside the API.
-func handlers() map[string]http.Handler {
+// handlers are the paths that the server adds to the API.
+func handlers(snapshots *snapshot.Maker) map[string]http.Handler {
 	reports := &report.Handler{Running: gc.Running.Reported}
-	all := map[string]http.Handler{report.Root: reports}
+	all := map[string]http.Handler{
+		report.Root:   reports,
+		snapshot.Path: &snapshot.Handler{Maker: snapshots, Log: logrus.WithField("component", "snapshot")},
+	}
 	for _, path := range report.GraphPaths {
 		all[path] = reports
 	}
 	return all
 }
 
-// serve runs what needs the API server, says that all is ready, and waits for the
-// end: ctx, or a part that fails.
+// serve runs the parts that need the API server, reports that the server is ready, and
+// waits until ctx ends or a part fails.
 func (s *server) serve(ctx context.Context, dir *dataDir, api *apiserver.Server, access *access) error {
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
@@ -169,6 +185,9 @@ func (s *server) serve(ctx context.Context, dir *dataDir, api *apiserver.Server,
 			fail(err)
 		}
 		parts.Go(func() { keepSmall(ctx) })
+		if s.cfg.Snapshot.Interval > 0 {
+			parts.Go(func() { s.schedule().Run(ctx) })
+		}
 		defer dir.notReady()
 	case <-ctx.Done():
 	}
@@ -181,7 +200,26 @@ func (s *server) serve(ctx context.Context, dir *dataDir, api *apiserver.Server,
 	return nil
 }
 
-// announce says that the server is ready, and where.
+// greet logs what starts, with which data, and what is off.
+func (s *server) greet() {
+	store, _, external := strings.Cut(s.cfg.DatastoreEndpoint, "://") // what follows may be a password
+	if !external {
+		store = "sqlite"
+	}
+	off := "nothing"
+	if len(s.cfg.Disable) > 0 {
+		off = strings.Join(s.cfg.Disable, ", ")
+	}
+	logrus.WithFields(logrus.Fields{
+		"version":    s.cfg.Version,
+		"kubernetes": version.Get().GitVersion,
+		"data":       s.cfg.DataDir,
+		"datastore":  store,
+		"off":        off,
+	}).Info("reap is starting")
+}
+
+// announce reports that the server is ready, and where it listens.
 func (s *server) announce(dir *dataDir, access *access) error {
 	if err := dir.ready(Ready{URL: access.url, Kubeconfig: access.kubeconfig, PID: os.Getpid(), Version: s.cfg.Version}); err != nil {
 		return err
@@ -190,10 +228,19 @@ func (s *server) announce(dir *dataDir, access *access) error {
 		"url":        access.url,
 		"kubeconfig": access.kubeconfig,
 		"took":       time.Since(s.began).Round(time.Millisecond).String(),
+		"next":       s.next(access),
 	}).Info("reap is ready")
 	s.notify.send("READY=1")
 	return nil
 }
 
-// failure says which part could not go on.
+// next is a command to go on with. It names the kubeconfig only if reap would not find it.
+func (s *server) next(access *access) string {
+	if s.cfg.DataDir == config.DefaultServer().DataDir {
+		return "reap kubectl get namespaces"
+	}
+	return "reap kubectl --kubeconfig " + access.kubeconfig + " get namespaces"
+}
+
+// failure names the part that has failed.
 func failure(part string, err error) error { return fmt.Errorf("%s failed: %w", part, err) }

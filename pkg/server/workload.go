@@ -26,9 +26,8 @@ const controllersTimeout = time.Minute
 // never run against one datastore at once.
 const leaseName = "kube-controller-manager"
 
-// workload is what this server does as a client of its own API server: the
-// controllers and the collector. Of several servers on one datastore only the
-// leader does it.
+// workload runs the clients of the server's own API server: the controllers and the
+// collector. Of several servers on one datastore only the leader runs them.
 type workload struct {
 	cfg    config.Server
 	api    *apiserver.Server
@@ -38,12 +37,15 @@ type workload struct {
 	once    sync.Once
 }
 
-// run works until ctx ends, and returns when all goroutines have ended. An error
-// means that a part could not go on.
+// run works until ctx ends, and returns when all goroutines have ended. The error is
+// that of the part that has failed.
 func (w *workload) run(ctx context.Context) error {
 	if !w.collects() {
 		gc.Running.Absent("no collector runs in this server (--disable=gc)")
-		logrus.Warn("no collector runs (--disable=gc): what loses its owner stays, and foreground and orphan deletions wait for a collector")
+		logrus.Warn("no collector runs (--disable=gc): objects whose owners disappear stay, and foreground and orphaning deletions wait for a collector")
+	}
+	if err := w.holdAfterRestore(ctx); err != nil {
+		return err
 	}
 	if !w.cfg.SharedDatastore() {
 		return w.lead(ctx, func(c *rest.Config) *rest.Config { return c })
@@ -59,7 +61,7 @@ func (w *workload) run(ctx context.Context) error {
 	})
 }
 
-// waitsToLead tells those who ask for the collector where it is.
+// waitsToLead records for reports why no collector runs here.
 func (w *workload) waitsToLead() {
 	if w.collects() {
 		gc.Running.Absent("this server waits to lead; another one collects")
@@ -78,8 +80,8 @@ func (w *workload) lead(ctx context.Context, fence func(*rest.Config) *rest.Conf
 	var parts sync.WaitGroup
 	var once sync.Once
 	var first error
-	// runs returns what a part calls, once or more often, when it does its work; this
-	// server is running when all of them do.
+	// runs returns a function that a part calls, once or more often, when it works. The
+	// server is running when all parts have called theirs.
 	var left atomic.Int32
 	runs := func() func() {
 		left.Add(1)
@@ -97,6 +99,11 @@ func (w *workload) lead(ctx context.Context, fence func(*rest.Config) *rest.Conf
 			}
 		})
 	}
+	free, watch, err := released(w.api.ControllerManagerConfig())
+	if err != nil {
+		return err
+	}
+	parts.Go(func() { watch(ctx) })
 	controllersRun, collectorRuns := runs(), runs()
 	part("a controller", func(ctx context.Context) error {
 		return controllers.Run(ctx, controllers.Options{
@@ -104,6 +111,7 @@ func (w *workload) lead(ctx context.Context, fence func(*rest.Config) *rest.Conf
 			InformerConfig: w.api.ControllerManagerConfig(),
 			RootCA:         w.rootCA,
 			Disabled:       w.cfg.Disabled,
+			Released:       free,
 			StartTimeout:   controllersTimeout,
 			Log:            logrus.WithField("component", "controllers"),
 		}, controllersRun)
@@ -119,6 +127,8 @@ func (w *workload) lead(ctx context.Context, fence func(*rest.Config) *rest.Conf
 				OrphanTimeout:    w.cfg.GC.OrphanTimeout,
 				SyncTimeout:      gc.Timeout{Base: w.cfg.GC.SyncTimeout, PerDependent: w.cfg.GC.SyncTimeoutPerDependent},
 				Check:            w.cfg.GC.Check,
+				Guard:            w.cfg.GC.Guard,
+				Pauser:           fence(w.api.PauserConfig()),
 				NoCycleDetection: !w.cfg.GC.CycleDetection,
 				Log:              logrus.WithField("component", "gc"),
 			}, collectorRuns)

@@ -2,6 +2,7 @@ package fault
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"net/http/httptest"
 	"sync/atomic"
@@ -40,9 +41,15 @@ func TestAnotherCollectorRunsAfterAStoreThatWentBack(t *testing.T) {
 	backup := w.Revision()
 	w.delete("living", metav1.DeletePropagationBackground)
 	k := graph.Key{Resource: (&fakeapi.Resource{Name: "pods"}).GroupResource(), UID: "living-pods-0-1"}
-	w.Until("proof that the owner is gone", func() bool {
+	// The store goes back further than the collector's own events could bring it forward again.
+	for i := range 100 {
+		w.create("pods", fmt.Sprint("lost-", i))
+	}
+	lost := graph.Key{Resource: k.Resource, UID: "lost-99-1"}
+	w.Until("proof that the owner is gone, and all events", func() bool {
 		v, ok := first.Graph().View(k)
-		return ok && v.Owners[0].Fact.State == graph.Gone
+		_, last := first.Graph().View(lost)
+		return ok && v.Owners[0].Fact.State == graph.Gone && last
 	})
 	w.Restore(backup)
 	w.Until("another collector", func() bool { return started.Load() == 2 })

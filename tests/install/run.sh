@@ -209,6 +209,7 @@ case_install() {
 	has /etc/systemd/system/reap.service 'ExecStart=/usr/local/bin/reap server --disable=gc --tls-san "odd $$name%%"'
 	has /etc/systemd/system/reap.service Type=notify
 	has /etc/systemd/system/reap.service Restart=always
+	has /etc/systemd/system/reap.service LimitCORE=0
 	mode_is /etc/systemd/system/reap.service 644
 	called 'systemctl daemon-reload'
 	called 'systemctl enable reap.service'
@@ -770,6 +771,7 @@ case_openrc() {
 	called 'rc-update add reap default'
 	called 'rc-service reap start'
 	mode_is /etc/init.d/reap 755
+	has /etc/init.d/reap 'rc_ulimit="-c 0"'
 	mode_is /etc/reap/reap.env 600
 	# What the init script hands to its supervisor, which evaluates command_args.
 	words=$(

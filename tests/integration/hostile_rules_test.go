@@ -332,7 +332,7 @@ func (h *hostile) checkHistory(t *testing.T) {
 	}
 }
 
-// orphaned is true if a reference's owner was deleted on the terms that its dependents stay.
+// orphaned is true if a reference's owner was deleted with propagation policy Orphan.
 func (h *hostile) orphaned(r metav1.OwnerReference) bool {
 	m := h.byUID[r.UID]
 	return m != nil && slices.Contains(m.policies, orphan)

@@ -5,9 +5,9 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
-	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -21,6 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 
+	"github.com/reap-dev/reap/tests/goldenfile"
 	"github.com/reap-dev/reap/tests/size"
 )
 
@@ -344,31 +345,25 @@ func get(t *testing.T, c *http.Client, url string) (int, string) {
 	return resp.StatusCode, string(body)
 }
 
-// documentedSeries is a row of docs/metrics.md: the name, its type and its labels.
-var documentedSeries = regexp.MustCompile("(?m)^\\| `((?:reap|garbagecollector_controller)_[a-z_]+)` \\| ([a-z]+) \\| ([^|]*)\\|")
+// metricHeader is what /metrics says of a series before its samples.
+var metricHeader = regexp.MustCompile(`(?m)^# (HELP|TYPE) (\S+) (.*)$`)
 
-// seriesMustBeDocumented compares /metrics with docs/metrics.md, both ways.
+// seriesMustBeDocumented holds docs/metrics.md against /metrics.
 func (s *server) seriesMustBeDocumented(t *testing.T) {
 	t.Helper()
-	doc, err := os.ReadFile(filepath.Join("..", "..", "docs", "metrics.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := map[string]string{}
-	for _, row := range documentedSeries.FindAllStringSubmatch(string(doc), -1) {
-		labels := strings.FieldsFunc(row[3], func(r rune) bool { return strings.ContainsRune("`, ", r) })
-		slices.Sort(labels)
-		want[row[1]] = fmt.Sprint(row[2], labels)
-	}
 	raw, err := s.metrics(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	types := map[string]string{}
-	for _, m := range regexp.MustCompile(`(?m)^# TYPE (\S+) (\S+)$`).FindAllStringSubmatch(string(raw), -1) {
-		types[m[1]] = m[2]
+	types, help := map[string]string{}, map[string]string{}
+	for _, m := range metricHeader.FindAllStringSubmatch(string(raw), -1) {
+		if m[1] == "TYPE" {
+			types[m[2]] = m[3]
+		} else {
+			help[m[2]] = strings.TrimPrefix(m[3], "[ALPHA] ")
+		}
 	}
-	got := map[string]string{}
+	labels := map[string][]string{}
 	for line := range strings.SplitSeq(string(raw), "\n") {
 		m := sampleLine.FindStringSubmatch(line)
 		if m == nil || !strings.HasPrefix(m[1], "reap_") && !strings.HasPrefix(m[1], "garbagecollector_controller_") {
@@ -380,26 +375,20 @@ func (s *server) seriesMustBeDocumented(t *testing.T) {
 				name = base
 			}
 		}
-		var labels []string
+		labels[name] = nil
 		for _, l := range labelPair.FindAllStringSubmatch(m[2], -1) {
 			if l[1] != "le" {
-				labels = append(labels, l[1])
+				labels[name] = append(labels[name], "`"+l[1]+"`")
 			}
 		}
-		slices.Sort(labels)
-		got[name] = fmt.Sprint(types[name], labels)
+		slices.Sort(labels[name])
 	}
-	for name, shape := range got {
-		if want[name] != shape {
-			t.Errorf("%s is a %s; docs/metrics.md has %q", name, shape, want[name])
-		}
+	if len(labels) < 10 {
+		t.Errorf("only %d series were found", len(labels))
 	}
-	for name := range want {
-		if got[name] == "" {
-			t.Errorf("docs/metrics.md has %s, /metrics has not", name)
-		}
+	table := "| series | type | labels | meaning |\n|---|---|---|---|\n"
+	for _, name := range slices.Sorted(maps.Keys(labels)) {
+		table += fmt.Sprintf("| `%s` | %s | %s | %s |\n", name, types[name], strings.Join(labels[name], ", "), help[name])
 	}
-	if len(got) < 10 {
-		t.Errorf("only %d series were found", len(got))
-	}
+	goldenfile.Section(t, filepath.Join("..", "..", "docs", "metrics.md"), "The list of series", table)
 }

@@ -45,6 +45,7 @@
 //	random_test.go      worlds of up to thousands of objects; shrinking of failures
 //	generator_test.go   their steps
 //	plan_test.go        deletions are foretold by pkg/gc/plan, then made
+//	restore_test.go     backups are restored under new UIDs and relinked by pkg/gc/relink
 //	histories_test.go   short histories that once came out wrong
 //
 // What the oracle knows of the three policies: an object may go when each of its

@@ -128,8 +128,8 @@ type server struct {
 
 	// waited says when an object that is there ceased to wait for its dependents.
 	waited map[types.UID]time.Time
-	// orphaned holds owners that the collector has let go on the terms that their
-	// dependents stay: as they were then.
+	// orphaned holds owners that the collector has let go after they were deleted with
+	// propagation policy Orphan: as they were then.
 	orphaned map[types.UID]*object
 	// orphaning holds every object that ever waited for that.
 	orphaning map[types.UID]bool

@@ -23,7 +23,7 @@ func TestReleaseIsComplete(t *testing.T) {
 	want := []string{
 		"install.sh", "kubectl-reap-linux-amd64.tar.gz", "kubectl-reap-linux-arm64.tar.gz", "kubectl-reap-linux-armv7.tar.gz",
 		"kubectl-reap.yaml", "reap-" + version(t) + "-airgap.tar.gz", "reap-linux-amd64", "reap-linux-arm64", "reap-linux-armv7",
-		"reap-reports.yaml", "sbom.cdx.json", "sha256sums.txt",
+		"reap-man.tar.gz", "reap-reports.yaml", "sbom.cdx.json", "sha256sums.txt",
 	}
 	if got := files(t, dist); !slices.Equal(got, want) {
 		t.Errorf("the release has %q, not %q", got, want)
@@ -87,6 +87,22 @@ func TestBundle(t *testing.T) {
 		t.Fatalf("installing from the bundle: %v\n%s", err, out)
 	}
 	same(t, filepath.Join(target, "usr/local/bin/reap"), native(t).binary())
+}
+
+// TestManPages: there is one for each command, of this version.
+func TestManPages(t *testing.T) {
+	dir := t.TempDir()
+	output(t, "tar", "-C", dir, "-xzf", filepath.Join(dist, "reap-man.tar.gz"))
+	pages := files(t, filepath.Join(dir, "man1"))
+	for _, name := range []string{"reap.1", "reap-server.1", "reap-plan-delete.1"} {
+		if !slices.Contains(pages, name) {
+			t.Errorf("there is no %s among %q", name, pages)
+		}
+	}
+	page, err := os.ReadFile(filepath.Join(dir, "man1", "reap-server.1"))
+	if err != nil || !bytes.Contains(page, []byte("reap "+version(t))) {
+		t.Errorf("reap-server.1 does not name the version (%v):\n%.300s", err, page)
+	}
 }
 
 // TestPlugin holds the plugin's manifest against its archives, and runs the one of this machine under

@@ -225,6 +225,15 @@ func (a *Actor) DropReferences(ctx context.Context, gvr schema.GroupVersionResou
 	return a.patch(ctx, gvr, rec, map[string]any{"ownerReferences": keep})
 }
 
+// SetReferences replaces all references of the object that was decided on. An object that has changed since is left alone.
+func (a *Actor) SetReferences(ctx context.Context, gvr schema.GroupVersionResource, rec *graph.Record, refs []graph.Reference) (Outcome, error) {
+	all := make([]metav1.OwnerReference, 0, len(refs))
+	for _, r := range refs {
+		all = append(all, r.OwnerReference())
+	}
+	return a.patch(ctx, gvr, rec, map[string]any{"ownerReferences": all})
+}
+
 // Unblock sets blockOwnerDeletion of references to false, each found by its whole
 // value, and leaves all others as they are. An object that has changed since it was
 // decided on is left alone.

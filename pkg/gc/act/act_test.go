@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -215,6 +216,33 @@ func TestDropReferencesLeavesAllOthers(t *testing.T) {
 		if got, err := a.DropReferences(t.Context(), configMaps, rec, gone); got != Done || err != nil {
 			t.Fatalf("outcome %v, %v", got, err)
 		}
+	}
+}
+
+// TestSetReferencesNamesTheObjectThatWasDecidedOn and writes each reference with all its fields.
+func TestSetReferencesNamesTheObjectThatWasDecidedOn(t *testing.T) {
+	yes, no := true, false
+	refs := []metav1.OwnerReference{
+		{APIVersion: "v1", Kind: "ConfigMap", Name: "a", UID: "1", BlockOwnerDeletion: &no, Controller: &yes},
+		{APIVersion: "apps/v1", Kind: "Deployment", Name: "b", UID: "2"},
+	}
+	a := against(t, func(w http.ResponseWriter, r *http.Request) {
+		var patch struct{ Metadata metav1.ObjectMeta }
+		if err := json.NewDecoder(r.Body).Decode(&patch); err != nil {
+			t.Error(err)
+		}
+		m := patch.Metadata
+		if m.UID != "u" || m.ResourceVersion != "7" || !reflect.DeepEqual(m.OwnerReferences, refs) {
+			t.Errorf("patched %+v", m)
+		}
+		found(m)(w, r)
+	})
+	var set []graph.Reference
+	for _, r := range refs {
+		set = append(set, graph.ReferenceOf(r))
+	}
+	if got, err := a.SetReferences(t.Context(), configMaps, aRecord(), set); got != Done || err != nil {
+		t.Fatalf("outcome %v, %v", got, err)
 	}
 }
 

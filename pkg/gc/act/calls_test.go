@@ -57,6 +57,10 @@ var calls = map[string]func(context.Context, *Actor) error{
 		_, err := a.DropReferences(ctx, configMaps, aRecord(), aRecord().References)
 		return err
 	},
+	"replacement of references": func(ctx context.Context, a *Actor) error {
+		_, err := a.SetReferences(ctx, configMaps, aRecord(), aRecord().References)
+		return err
+	},
 	"unblock": func(ctx context.Context, a *Actor) error {
 		_, err := a.Unblock(ctx, configMaps, aRecord(), aRecord().References)
 		return err

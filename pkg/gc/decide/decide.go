@@ -75,7 +75,7 @@ const (
 	OwnersDangling    Reason = "owners-dangling"     // every owner is proved absent
 	OwnerWaiting      Reason = "owner-waiting"       // no owner stays, and one waits for its dependents
 	SomeDangling      Reason = "some-dangling"       // an owner exists, others are absent or waiting
-	OwnerOrphaned     Reason = "owner-orphaned"      // an owner was deleted on the terms that this object stays
+	OwnerOrphaned     Reason = "owner-orphaned"      // an owner was deleted with propagation policy Orphan
 	Orphaning         Reason = "orphaning"           // it is deleted and its dependents are to stay
 	WaitsForDependent Reason = "waits-for-dependent" // it is in foreground deletion and a dependent blocks it
 	Settling          Reason = "settling"            // it is in foreground deletion and dependents may be on their way

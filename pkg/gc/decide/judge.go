@@ -38,8 +38,7 @@ const (
 	// Waiting: the owner exists, is in foreground deletion and waits for its
 	// dependents; a live read has just said so.
 	Waiting
-	// Orphaned: the owner is gone, and was deleted on the terms that its dependents
-	// stay.
+	// Orphaned: the owner is gone, and was deleted with propagation policy Orphan.
 	Orphaned
 	// Dangling: the owner is proved not to exist.
 	Dangling

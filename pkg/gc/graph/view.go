@@ -23,8 +23,8 @@ type OwnerView struct {
 	// Elsewhere is true if an object with the UID, of that kind and name, is observed
 	// in another namespace than the dependent's, where it can be nobody's owner here.
 	Elsewhere bool
-	// Orphaned is true if the owner is known to have been deleted on the terms that
-	// its dependents stay. The graph leaves it to whoever asks.
+	// Orphaned is true if the owner is known to have been deleted with propagation
+	// policy Orphan. The graph does not set it; callers do.
 	Orphaned bool
 }
 

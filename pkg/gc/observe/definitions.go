@@ -231,8 +231,9 @@ func (o *Observer) confirmEnd(ctx context.Context, k definitionKey, catalog *gra
 	}
 }
 
-// hiddenBy returns why a CRD that is not served may have objects; empty if it has none,
-// or is only ahead of discovery.
+// hiddenBy returns why a CRD that discovery does not show may have objects; empty if it was never
+// established, so that nobody can have made any. One that serves a version hides its objects until
+// discovery shows it: no monitor lists them before.
 func hiddenBy(raw []byte, err error) string {
 	var crd struct {
 		Spec struct {
@@ -253,15 +254,19 @@ func hiddenBy(raw []byte, err error) string {
 	if err != nil {
 		return fmt.Sprintf("its CRD cannot be read: %v", err)
 	}
-	for _, v := range crd.Spec.Versions {
-		if v.Served {
-			return ""
-		}
-	}
+	established := false
 	for _, c := range crd.Status.Conditions {
 		if c.Type == "Established" && c.Status == "True" {
-			return "its CRD serves no version"
+			established = true
 		}
 	}
-	return ""
+	if !established {
+		return ""
+	}
+	for _, v := range crd.Spec.Versions {
+		if v.Served {
+			return "its CRD serves a version that discovery does not show yet"
+		}
+	}
+	return "its CRD serves no version"
 }

@@ -97,16 +97,20 @@ func TestDefinitionsThatHide(t *testing.T) {
 	want("bad.example.com", "old.example.com")
 }
 
+// Only a CRD that was never established cannot have objects. One that serves a version again is in nobody's sight
+// either until discovery shows it.
 func TestDefinitionsThatServeNothing(t *testing.T) {
-	for crd, want := range map[string]bool{
-		`{"spec": {"versions": [{"served": false}, {"served": true}]}, "status": {"conditions": [{"type": "Established", "status": "True"}]}}`: false,
-		`{"spec": {"versions": [{"served": false}]}, "status": {"conditions": [{"type": "Established", "status": "True"}]}}`:                   true,
-		`{"spec": {"versions": [{"served": false}]}, "status": {"conditions": [{"type": "Established", "status": "False"}]}}`:                  false,
-		`{"spec": {"versions": [{"served": false}]}, "status": {"conditions": [{"type": "NamesAccepted", "status": "True"}]}}`:                 false,
-		`{`: true,
+	const unserved, ahead = "its CRD serves no version", "its CRD serves a version that discovery does not show yet"
+	for crd, want := range map[string]string{
+		`{"spec": {"versions": [{"served": false}, {"served": true}]}, "status": {"conditions": [{"type": "Established", "status": "True"}]}}`:  ahead,
+		`{"spec": {"versions": [{"served": false}, {"served": true}]}, "status": {"conditions": [{"type": "Established", "status": "False"}]}}`: "",
+		`{"spec": {"versions": [{"served": false}]}, "status": {"conditions": [{"type": "Established", "status": "True"}]}}`:                    unserved,
+		`{"spec": {"versions": [{"served": false}]}, "status": {"conditions": [{"type": "Established", "status": "False"}]}}`:                   "",
+		`{"spec": {"versions": [{"served": false}]}, "status": {"conditions": [{"type": "NamesAccepted", "status": "True"}]}}`:                  "",
+		`{`: "its CRD cannot be read: unexpected end of JSON input",
 	} {
-		if got := hiddenBy([]byte(crd), nil); (got != "") != want {
-			t.Errorf("%s: %q", crd, got)
+		if got := hiddenBy([]byte(crd), nil); got != want {
+			t.Errorf("%s: %q, want %q", crd, got, want)
 		}
 	}
 	if got := hiddenBy(nil, errors.New("forbidden")); got == "" {

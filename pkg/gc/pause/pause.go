@@ -32,6 +32,7 @@ const (
 	keySince  = "since"  // when the pause began, RFC 3339
 	keyBy     = "by"     // who paused
 	keyReason = "reason" // why, in the user's words
+	keyHeld   = "held"   // true if the controllers that delete are held too
 	keyPast   = "past"   // the pauses before, one a line: from/to
 )
 
@@ -47,6 +48,8 @@ type State struct {
 	// By and Reason are what was said when it was paused.
 	By     string `json:"by,omitempty"`
 	Reason string `json:"reason,omitempty"`
+	// Held is true while a reap server holds the controllers that delete too, as after a restore.
+	Held bool `json:"held,omitempty"`
 	// Past are the pauses that have ended, oldest first.
 	Past []Interval `json:"-"`
 }
@@ -67,6 +70,7 @@ func stateOf(data map[string]string) (s State, err error) {
 	}
 	if s.Paused {
 		s.By, s.Reason = data[keyBy], data[keyReason]
+		s.Held = data[keyHeld] == "true"
 		if t, badTime := time.Parse(time.RFC3339, data[keySince]); badTime == nil {
 			s.Since = t
 		}
@@ -89,6 +93,9 @@ func (s State) data() map[string]string {
 		d[keySince] = s.Since.UTC().Format(time.RFC3339)
 		d[keyBy] = s.By
 		d[keyReason] = s.Reason
+		if s.Held {
+			d[keyHeld] = "true"
+		}
 	}
 	var past strings.Builder
 	for _, i := range s.Past {
@@ -122,7 +129,22 @@ func (s State) end(now time.Time) State {
 // Begin pauses the collector. changed is false if it was paused already; then who
 // paused and why stay as they are, and the state says so.
 func Begin(ctx context.Context, client typedcorev1.ConfigMapsGetter, by, reason string, now time.Time) (s State, changed bool, err error) {
-	return change(ctx, client, true, func(s State) State { return s.begin(by, reason, now) })
+	paused := func(s State) bool { return s.Paused }
+	return change(ctx, client, paused, func(s State) State { return s.begin(by, reason, now) })
+}
+
+// Hold pauses the collector and the controllers that delete. changed is false if they were held already. A pause that
+// somebody has begun becomes a hold, which says who holds and why.
+func Hold(ctx context.Context, client typedcorev1.ConfigMapsGetter, by, reason string, now time.Time) (s State, changed bool, err error) {
+	held := func(s State) bool { return s.Held }
+	return change(ctx, client, held, func(s State) State {
+		if s.Paused && !s.Since.IsZero() {
+			now = s.Since
+		}
+		s = s.begin(by, reason, now)
+		s.Held = true
+		return s
+	})
 }
 
 // End lets the collector go on. changed is false if it was not paused; the state is
@@ -136,7 +158,8 @@ func End(ctx context.Context, client typedcorev1.ConfigMapsGetter, now time.Time
 		return State{}, false, fmt.Errorf("reading the pause: %w", err)
 	}
 	var before State
-	_, changed, err = change(ctx, client, false, func(s State) State {
+	ended := func(s State) bool { return !s.Paused }
+	_, changed, err = change(ctx, client, ended, func(s State) State {
 		before = s
 		return s.end(now)
 	})
@@ -145,7 +168,7 @@ func End(ctx context.Context, client typedcorev1.ConfigMapsGetter, now time.Time
 
 // change writes what next makes of the state unless that is as wanted already. Whoever
 // else writes at the same time is not overwritten.
-func change(ctx context.Context, client typedcorev1.ConfigMapsGetter, want bool, next func(State) State) (s State, changed bool, err error) {
+func change(ctx context.Context, client typedcorev1.ConfigMapsGetter, wanted func(State) bool, next func(State) State) (s State, changed bool, err error) {
 	maps := client.ConfigMaps(Namespace)
 	err = retry.OnError(retry.DefaultBackoff, func(err error) bool {
 		return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err)
@@ -160,7 +183,7 @@ func change(ctx context.Context, client typedcorev1.ConfigMapsGetter, want bool,
 		}
 		var unclear error
 		s, unclear = stateOf(m.Data)
-		if changed = s.Paused != want || unclear != nil; !changed {
+		if changed = !wanted(s) || unclear != nil; !changed {
 			return nil
 		}
 		s = next(s)

@@ -25,6 +25,33 @@ func TestStateSurvivesItsConfigMap(t *testing.T) {
 	}
 }
 
+// A hold becomes neither more nor less of one by its ConfigMap, and ends with the pause.
+func TestHoldSurvivesItsConfigMap(t *testing.T) {
+	w := &wire{}
+	client := w.client(t)
+	if _, _, err := Begin(t.Context(), client, "me", "before", at(0)); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []bool{true, false} { // the second changes nothing
+		s, changed, err := Hold(t.Context(), client, "server", "restored", at(10))
+		if err != nil || changed != want || !s.Paused || !s.Held || s.By != "server" || s.Reason != "restored" || !s.Since.Equal(at(0)) {
+			t.Errorf("%+v, changed: %v, %v", s, changed, err)
+		}
+	}
+	if s, changed, err := Begin(t.Context(), client, "me", "again", at(11)); err != nil || changed || !s.Held {
+		t.Errorf("a pause on top: %+v, changed: %v, %v", s, changed, err)
+	}
+	if s, changed, err := End(t.Context(), client, at(12)); err != nil || !changed || !s.Held {
+		t.Errorf("its end: %+v, changed: %v, %v", s, changed, err)
+	}
+	if s, _ := stateOf(w.data); s.Paused || s.Held {
+		t.Errorf("afterwards: %+v", s)
+	}
+	if s, changed, err := Begin(t.Context(), client, "me", "later", at(13)); err != nil || !changed || s.Held {
+		t.Errorf("a later pause: %+v, changed: %v, %v", s, changed, err)
+	}
+}
+
 // In doubt nothing is written.
 func TestWhatCannotBeUnderstoodIsAPause(t *testing.T) {
 	for value, paused := range map[string]bool{"true": true, "false": false, "": false, "yes": true, "True": true, "0": true} {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -40,16 +41,29 @@ type Collector interface {
 	Graph() *graph.Graph
 }
 
-// Handler serves reports, as JSON but for the last:
+// An endpoint is a path below Root. docs/http.md lists all of them.
+type endpoint struct {
+	name string
+	// query is an example of the parameters, all that there are.
+	query string
+	// does says what the answer is, and which command shows it.
+	does string
+	// serve answers. c is nil if no collector runs, and then absent says why.
+	serve func(w http.ResponseWriter, r *http.Request, c Collector, absent string)
+}
+
+// endpoints are all of them, in the order of docs/http.md.
+var endpoints = []endpoint{
+	{"status", "", "what the collector is doing, as `reap status -o json` prints it; without a collector `running` is false and `absent` says why", showStatus},
+	{"why", "group=apps&resource=deployments&uid=UID", "one object explained, as `reap why -o json`", running(why)},
+	{"tree", "object=deployments.apps/UID&object=…&namespace=NAME&limit=200", "owners and dependents of the objects, or of a namespace, as `reap tree -o json`; limit 0, the default, is for all", running(tree)},
+	{"plan", "object=deployments.apps/UID&object=…&policy=Foreground&limit=100", "what a deletion of the objects would do, as `reap plan delete -o json`; the policy is Background, Foreground or Orphan, and without it each resource's own", running(foretell)},
+	{"lint", "namespace=NAME&limit=100", "what is wrong with owner references, as `reap lint -o json`; without a namespace in all of them", running(problems)},
+}
+
+// Handler serves reports, as JSON: the endpoints below Root. Below GraphPaths it serves the graph in DOT: the
+// objects that are connected with the UIDs of uid=…, or all of them.
 //
-//	GET /reap/v1/status
-//	GET /reap/v1/why?group=apps&resource=deployments&uid=…
-//	GET /reap/v1/tree?object=deployments.apps/UID&object=…&namespace=…&limit=200
-//	GET /reap/v1/plan?object=deployments.apps/UID&object=…&policy=Foreground&limit=100
-//	GET /reap/v1/lint?namespace=…&limit=100
-//	GET /debug/controllers/garbage-collector-controller/graph?uid=…&uid=…
-//
-// The last is the graph in DOT: what is connected with the UIDs, or all of it.
 // It does not check who asks: that is for the server that it is part of. It may be used
 // concurrently.
 type Handler struct {
@@ -71,52 +85,48 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	c, absent := h.Running()
-	switch r.URL.Path {
-	case Root + "status":
-		if c == nil {
-			answer(w, http.StatusOK, Status{Version: StatusVersion, Absent: absent})
-			return
-		}
-		answer(w, http.StatusOK, c.Status())
-	case Root + "why":
-		if c == nil {
-			answer(w, http.StatusServiceUnavailable, Problem{absent})
-			return
-		}
-		why(w, r, c)
-	case Root + "tree":
-		if c == nil {
-			answer(w, http.StatusServiceUnavailable, Problem{absent})
-			return
-		}
-		tree(w, r, c)
-	case Root + "plan":
-		if c == nil {
-			answer(w, http.StatusServiceUnavailable, Problem{absent})
-			return
-		}
-		foretell(w, r, c)
-	case Root + "lint":
-		if c == nil {
-			answer(w, http.StatusServiceUnavailable, Problem{absent})
-			return
-		}
-		q := r.URL.Query()
-		limit, err := limitOf(q)
-		if err != nil {
-			answer(w, http.StatusBadRequest, Problem{err.Error()})
-			return
-		}
-		answer(w, http.StatusOK, c.Lint(r.Context(), LintOptions{Namespace: q.Get("namespace"), Limit: limit}))
-	case GraphPaths[0], GraphPaths[1]:
-		if c == nil {
-			answer(w, http.StatusServiceUnavailable, Problem{absent})
-			return
-		}
-		picture(w, r, c)
-	default:
-		answer(w, http.StatusNotFound, Problem{fmt.Sprintf("there is no report %s; there are status, why, plan, tree and lint below %s", r.URL.Path, Root)})
+	if slices.Contains(GraphPaths, r.URL.Path) {
+		running(picture)(w, r, c, absent)
+		return
 	}
+	var names []string
+	for _, e := range endpoints {
+		if r.URL.Path == Root+e.name {
+			e.serve(w, r, c, absent)
+			return
+		}
+		names = append(names, e.name)
+	}
+	answer(w, http.StatusNotFound, Problem{fmt.Sprintf("there is no report %s; below %s there are: %s", r.URL.Path, Root, strings.Join(names, ", "))})
+}
+
+// running serves what only a collector that runs can answer.
+func running(serve func(http.ResponseWriter, *http.Request, Collector)) func(http.ResponseWriter, *http.Request, Collector, string) {
+	return func(w http.ResponseWriter, r *http.Request, c Collector, absent string) {
+		if c == nil {
+			answer(w, http.StatusServiceUnavailable, Problem{absent})
+			return
+		}
+		serve(w, r, c)
+	}
+}
+
+func showStatus(w http.ResponseWriter, _ *http.Request, c Collector, absent string) {
+	if c == nil {
+		answer(w, http.StatusOK, Status{Version: StatusVersion, Absent: absent})
+		return
+	}
+	answer(w, http.StatusOK, c.Status())
+}
+
+func problems(w http.ResponseWriter, r *http.Request, c Collector) {
+	q := r.URL.Query()
+	limit, err := limitOf(q)
+	if err != nil {
+		answer(w, http.StatusBadRequest, Problem{err.Error()})
+		return
+	}
+	answer(w, http.StatusOK, c.Lint(r.Context(), LintOptions{Namespace: q.Get("namespace"), Limit: limit}))
 }
 
 func why(w http.ResponseWriter, r *http.Request, c Collector) {

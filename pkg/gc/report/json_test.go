@@ -20,7 +20,7 @@ func TestFieldsAreDocumented(t *testing.T) {
 	pages := read("json.md")
 	shared, sections, _ := strings.Cut(pages, "\n## ")
 	for command, r := range map[string]any{
-		"status": Status{}, "why": Why{}, "plan delete": Plan{}, "release": Release{}, "delete": Deleted{}, "tree": Tree{}, "lint": Lint{},
+		"status": Status{}, "why": Why{}, "plan delete": Plan{}, "release": Release{}, "relink": Relink{}, "delete": Deleted{}, "tree": Tree{}, "lint": Lint{},
 	} {
 		page := read("reports.md")
 		for section := range strings.SplitSeq(sections, "\n## ") {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/reap-dev/reap/pkg/gc/decide"
 	"github.com/reap-dev/reap/pkg/gc/graph"
+	"github.com/reap-dev/reap/pkg/gc/lint"
 	"github.com/reap-dev/reap/pkg/gc/pause"
 )
 
@@ -34,6 +35,14 @@ func objectOf(k graph.Key, rec *graph.Record) Object {
 
 // ObjectOf names an observed object.
 func ObjectOf(n graph.Node) Object { return objectOf(n.Key, n.Record) }
+
+// withoutNewUID takes away a UID that stands for one that the object will get when it is created.
+func withoutNewUID(o Object) Object {
+	if strings.HasPrefix(string(o.UID), lint.NewUID) {
+		o.UID = ""
+	}
+	return o
+}
 
 // OwnerObject names the owner that a reference names; without a resource if nobody serves its kind.
 func OwnerObject(o *graph.OwnerView) Object {
@@ -107,6 +116,8 @@ type Status struct {
 	Now     time.Time `json:"now,omitzero"`   // on the server's clock
 	// Pause is set while the collector is paused, or before it knows that it is not.
 	Pause *pause.State `json:"pause,omitempty"`
+	// Guard is set if the collector pauses itself when too many deletions rest on lookups alone.
+	Guard *Guard `json:"guard,omitempty"`
 	// Synced is true once every resource that can be read has been listed.
 	Synced  bool    `json:"synced"`
 	Workers int     `json:"workers"`
@@ -124,7 +135,7 @@ type Status struct {
 	// there are.
 	Cascades     []Cascade `json:"cascades,omitempty"`
 	CascadeCount int       `json:"cascadeCount"`
-	// Failing are the objects that the collector cannot finish with at the moment, and why; the first of FailingCount.
+	// Failing are the first of FailingCount objects whose last attempt failed, and why.
 	Failing      []Failure `json:"failing,omitempty"`
 	FailingCount int       `json:"failingCount"`
 	// Holds are the reasons for which orphaning deletions wait.
@@ -137,6 +148,26 @@ type Status struct {
 
 // StatusVersion is the Version of a Status.
 const StatusVersion = 1
+
+// Guard is how many deletions rest on lookups alone: nobody has seen an owner being deleted.
+type Guard struct {
+	Limit         int     `json:"limit"`
+	WithinSeconds float64 `json:"withinSeconds"`
+	// Deleted are the objects that were deleted so within that time.
+	Deleted Objects `json:"deleted"`
+	// Next is the object that would have been one too many; set while the guard has paused the collector.
+	Next *Object `json:"next,omitempty"`
+}
+
+// NewGuard makes the report of a guard.
+func NewGuard(limit int, within time.Duration, deleted []graph.Node, next *graph.Node) *Guard {
+	g := &Guard{Limit: limit, WithinSeconds: within.Seconds(), Deleted: objectsOf(deleted)}
+	if next != nil {
+		o := ObjectOf(*next)
+		g.Next = &o
+	}
+	return g
+}
 
 // Failure is an object about which the collector's last attempt failed; it will be tried again.
 type Failure struct {

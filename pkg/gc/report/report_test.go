@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -22,9 +21,10 @@ import (
 	"github.com/reap-dev/reap/pkg/gc/decide"
 	"github.com/reap-dev/reap/pkg/gc/graph"
 	"github.com/reap-dev/reap/pkg/gc/pause"
+	"github.com/reap-dev/reap/tests/goldenfile"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew")
+var update = goldenfile.Update
 
 var (
 	now        = time.Date(2026, 5, 4, 3, 2, 1, 0, time.UTC)
@@ -157,12 +157,18 @@ func status(g *graph.Graph) Status {
 	return s
 }
 
+func guardedNode(name string) graph.Node {
+	return graph.Node{Key: graph.Key{Resource: configMaps, UID: types.UID(name)}, Record: &graph.Record{Namespace: "ns", Name: name, UID: types.UID(name)}}
+}
+
 // TestReports holds text and JSON against golden files: scripts rely on the one, people on the other.
 func TestReports(t *testing.T) {
 	g := world()
 	for name, r := range map[string]interface{ Print(*bytes.Buffer) error }{
-		"status":          printed{status(g)},
-		"status-of-one":   printed{Status{Running: true, Since: now, Now: now, Workers: 1, Objects: 1, References: 1, Virtual: 1, Collected: 1, WaitingCount: 1}},
+		"status":        printed{status(g)},
+		"status-of-one": printed{Status{Running: true, Since: now, Now: now, Workers: 1, Objects: 1, References: 1, Virtual: 1, Collected: 1, WaitingCount: 1}},
+		"status-guarded": printed{Status{Running: true, Since: now, Now: now, Workers: 1, Pause: &pause.State{Paused: true, Since: now, By: "--gc-guard", Reason: "more than 2 deletions"},
+			Guard: NewGuard(2, 10*time.Minute, []graph.Node{guardedNode("a"), guardedNode("b")}, new(guardedNode("c")))}},
 		"status-absent":   printed{Status{Absent: "no collector runs in this server (--disable=gc)"}},
 		"why-waiting":     printed{explain(t, g, "root", decide.Options{Timeout: decide.Timeout{Base: 10 * time.Minute}}, func(*graph.View) {})},
 		"why-for-ever":    printed{explain(t, g, "root", decide.Options{}, func(*graph.View) {})},

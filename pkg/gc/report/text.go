@@ -23,6 +23,9 @@ func (s Status) Print(out io.Writer) error {
 	if s.Pause != nil {
 		fmt.Fprintf(w, "paused\t%s\n", pauseText(s.Pause, s.Now))
 	}
+	if g := s.Guard; g != nil {
+		fmt.Fprintf(w, "guard\t%s\n", g.text())
+	}
 	fmt.Fprintf(w, "graph\t%s\n", s.graphText())
 	fmt.Fprintf(w, "queues\t%s\n", s.queuesText())
 	fmt.Fprintf(w, "monitors\t%s\n", monitorsText(s.Monitors))
@@ -270,4 +273,14 @@ func count[N int | int64](n N, what string) string {
 		return "1 " + what
 	}
 	return fmt.Sprintf("%d %ss", n, what)
+}
+
+// text says how near a guard is to its limit, and what it has let through.
+func (g *Guard) text() string {
+	within := duration.HumanDuration(time.Duration(g.WithinSeconds * float64(time.Second)))
+	text := fmt.Sprintf("%d of %d deletions on lookups alone in the last %s", g.Deleted.Count, g.Limit, within)
+	if g.Next == nil {
+		return text
+	}
+	return fmt.Sprintf("%s: %s; %s would have been next. 'reap lint -A' says what else would go, 'reap resume' lets it", text, g.Deleted.text(listed), g.Next)
 }

@@ -1,0 +1,111 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/sirupsen/logrus"
+	"k8s.io/apimachinery/pkg/util/wait"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/rest"
+
+	"github.com/reap-dev/reap/pkg/gc/pause"
+)
+
+// restored is what a restore leaves for the next start.
+type restored struct {
+	// Made is when the snapshot was made, At when it was restored.
+	Made time.Time `json:"made"`
+	At   time.Time `json:"at"`
+}
+
+func restoredFile(dataDir string) string { return filepath.Join(dataDir, "restored.json") }
+
+// holdAfterRestore pauses the collector and holds the controllers that delete if the store has just been restored, before
+// any of them runs. It tries until it has succeeded or ctx has ended.
+func (w *workload) holdAfterRestore(ctx context.Context) error {
+	path := restoredFile(w.cfg.DataDir)
+	raw, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("looking whether the datastore was restored: %w", err)
+	}
+	var r restored
+	_ = json.Unmarshal(raw, &r) // that the file is there says enough
+	log := logrus.WithField("snapshot", r.Made)
+	if w.cfg.GC.AfterRestore == "run" {
+		log.Warn("the datastore was restored from a snapshot; the collector runs at once, as --gc-after-restore=run asks for")
+		return removeRestored(path)
+	}
+	maps, err := typedcorev1.NewForConfig(w.api.OwnConfig())
+	if err != nil {
+		return err
+	}
+	reason := "restored from the snapshot of " + r.Made.UTC().Format(time.RFC3339) +
+		"; the controllers that delete are held too; see with 'reap lint' what would be collected, then run 'reap resume'"
+	err = wait.PollUntilContextCancel(ctx, 100*time.Millisecond, true, func(ctx context.Context) (bool, error) {
+		_, _, err := pause.Hold(ctx, maps, "reap server", reason, time.Now())
+		if err != nil {
+			log.WithError(err).Warn("cannot hold the collector after the restore; will try again")
+		}
+		return err == nil, nil
+	})
+	if err != nil {
+		return nil // ctx has ended, and the next start tries
+	}
+	log.Warn("the datastore was restored from a snapshot: the collector and the controllers that delete are held; " +
+		"see with 'reap lint' what would be collected, then run 'reap resume'")
+	return removeRestored(path)
+}
+
+func removeRestored(path string) error {
+	if err := os.Remove(path); err != nil {
+		return fmt.Errorf("noting that the restore is complete: %w", err)
+	}
+	return nil
+}
+
+// released returns what is closed once it is known that nothing holds the controllers that delete, and what finds that out
+// and returns then, or when ctx ends.
+func released(config *rest.Config) (free chan struct{}, watch func(ctx context.Context), err error) {
+	maps, err := typedcorev1.NewForConfig(config)
+	if err != nil {
+		return nil, nil, err
+	}
+	free = make(chan struct{})
+	return free, func(ctx context.Context) { awaitRelease(ctx, maps, free) }, nil
+}
+
+// awaitRelease closes free when the hold has ended, or there is none.
+func awaitRelease(ctx context.Context, maps typedcorev1.ConfigMapsGetter, free chan<- struct{}) {
+	log := logrus.WithField("component", "controllers")
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	held, done := false, false // one call at a time
+	saw := func(s pause.State) {
+		switch {
+		case done:
+		case s.Held && !held:
+			held = true
+			log.WithField("reason", s.Reason).Warn("the controllers that delete are held until somebody runs reap resume")
+		case !s.Held:
+			done = true
+			if held {
+				log.Info("the controllers that delete go on")
+			}
+			close(free)
+			stop()
+		}
+	}
+	pause.Watch(ctx, maps, saw, func(err error) {
+		log.WithError(err).Warn("cannot read whether the controllers that delete are held; they wait until that is known")
+	})
+}

@@ -1,0 +1,136 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/sirupsen/logrus"
+
+	"github.com/reap-dev/reap/pkg/config"
+	"github.com/reap-dev/reap/pkg/datastore"
+)
+
+// marker lies beside the keys and says that there is a store for them. An empty store with a marker is one that was lost:
+// served as an empty cluster it would tell every client that all objects were deleted.
+type marker struct {
+	// Since is when the store was begun or restored.
+	Since time.Time `json:"since"`
+	// Revision is one that no restore may go below; 0 if nothing was restored.
+	Revision int64 `json:"revision,omitempty"`
+}
+
+func markerFile(pkiDir string) string { return filepath.Join(pkiDir, "datastore.json") }
+
+// readMarker returns the marker in a PKI directory; found is false if there is none.
+func readMarker(pkiDir string) (m marker, found bool, err error) {
+	raw, err := os.ReadFile(markerFile(pkiDir))
+	if errors.Is(err, fs.ErrNotExist) {
+		return m, false, nil
+	}
+	if err != nil {
+		return m, false, fmt.Errorf("reading the datastore's marker: %w", err)
+	}
+	// One that cannot be understood still says that there was a store.
+	_ = json.Unmarshal(raw, &m)
+	return m, true, nil
+}
+
+// writeMarker puts the marker into a PKI directory, which is made if need be, and returns when it is on the disk.
+func writeMarker(pkiDir string, m marker) error {
+	if err := os.MkdirAll(pkiDir, 0o700); err != nil {
+		return fmt.Errorf("writing the datastore's marker: %w", err)
+	}
+	if err := writeWhole(markerFile(pkiDir), m); err != nil {
+		return fmt.Errorf("writing the datastore's marker: %w", err)
+	}
+	return nil
+}
+
+// writeWhole writes a file as JSON; whoever sees it sees all of it, after a power cut too.
+func writeWhole(path string, content any) error {
+	raw, err := json.MarshalIndent(content, "", "  ")
+	if err != nil {
+		return err
+	}
+	next := path + ".next"
+	f, err := os.OpenFile(next, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(append(raw, '\n'))
+	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	if err := os.Rename(next, path); err != nil {
+		return err
+	}
+	return syncDir(filepath.Dir(path))
+}
+
+// syncDir makes the names in a directory last, where its file system knows how.
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	_ = d.Sync() // some file systems refuse
+	return d.Close()
+}
+
+// embedded reports whether the store is in the data directory.
+func (s *server) embedded() bool { return s.cfg.DatastoreEndpoint == "" }
+
+// checkStore refuses to start on a store that has vanished or is damaged. It changes nothing.
+func (s *server) checkStore(ctx context.Context) error {
+	if !s.embedded() {
+		return nil
+	}
+	if interrupted, err := exists(restoringFile(s.cfg.DataDir)); err != nil || interrupted {
+		return errors.Join(err, fmt.Errorf("a restore into %s was interrupted: run 'reap snapshot restore' again", s.cfg.DataDir))
+	}
+	empty, err := datastore.CheckSQLite(ctx, s.cfg.DataDir)
+	if err != nil {
+		return err
+	}
+	m, marked, err := readMarker(config.PKIDir(s.cfg.DataDir))
+	if err != nil || !empty || !marked {
+		return err
+	}
+	if s.cfg.NewStore {
+		logrus.WithField("before", m.Since).Warn("beginning with an empty database, as --new-store asks for")
+		return nil
+	}
+	return fmt.Errorf("the database in %s is empty or missing, and there was one before (%s says so): "+
+		"mount the disk that it is on, restore a snapshot with 'reap snapshot restore', or begin anew with --new-store",
+		s.cfg.DataDir, markerFile(config.PKIDir(s.cfg.DataDir)))
+}
+
+// markStore leaves a marker once the store holds what the API server puts into each, and that is on the disk: a first
+// start that is cut off before must not be taken for a loss by the next.
+func (s *server) markStore() error {
+	dir := config.PKIDir(s.cfg.DataDir)
+	if !s.embedded() {
+		return nil
+	}
+	if _, marked, err := readMarker(dir); err != nil || marked {
+		return err
+	}
+	if err := datastore.SyncSQLite(s.cfg.DataDir); err != nil {
+		return err
+	}
+	return writeMarker(dir, marker{Since: time.Now().UTC().Truncate(time.Second)})
+}
+
+func exists(path string) (bool, error) {
+	_, err := os.Lstat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	return err == nil, err
+}

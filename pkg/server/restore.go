@@ -1,0 +1,201 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/sirupsen/logrus"
+
+	"github.com/reap-dev/reap/pkg/config"
+	"github.com/reap-dev/reap/pkg/datastore"
+	"github.com/reap-dev/reap/pkg/datastore/dump"
+	"github.com/reap-dev/reap/pkg/pki"
+	"github.com/reap-dev/reap/pkg/snapshot"
+)
+
+// beyond is how far a restored store's revision lies above all that are known to have been given out. It covers those of
+// a store that cannot be read any more, as etcdutl's usual bump does.
+const beyond = 1_000_000_000
+
+// Restore says what to restore, and where.
+type Restore struct {
+	DataDir string
+	From    io.Reader
+	// WithoutPKI leaves the keys and certificates as they are.
+	WithoutPKI bool
+	Now        time.Time
+	// Progress is told how many keys have been restored, and of how many; nil for nobody.
+	Progress func(done, all int64)
+}
+
+// Restored says what was restored. Its fields are stable.
+type Restored struct {
+	snapshot.Manifest
+	// Restored is the revision of the new store.
+	Restored int64 `json:"restoredRevision"`
+	// Kept are the old database, keys and certificates, under their new names.
+	Kept []string `json:"kept,omitempty"`
+	// PKIRestored is true if the keys and certificates are the snapshot's.
+	PKIRestored bool `json:"pkiRestored"`
+}
+
+// restoringFile is there while the new files take the places of the old ones.
+func restoringFile(dataDir string) string { return filepath.Join(dataDir, "restoring") }
+
+// Run builds a new store beside the old one, and puts it in its place once the snapshot has proved to be whole. The old
+// one is kept. No server may run on the data directory.
+func (r Restore) Run(ctx context.Context) (done Restored, err error) {
+	dir, err := openDataDir(r.DataDir)
+	if err != nil {
+		return done, err
+	}
+	defer dir.close()
+	work, err := os.MkdirTemp(r.DataDir, ".restoring-") // mode 0700, on the same file system
+	if err != nil {
+		return done, fmt.Errorf("making room for the restore: %w", err)
+	}
+	defer func() { _ = os.RemoveAll(work) }() // what has not been moved out of it
+	built, err := r.build(ctx, work)
+	if err != nil {
+		return done, err
+	}
+	done.Manifest, done.Restored, done.PKIRestored = built.manifest, built.revision, built.pki
+	done.Kept, err = r.exchange(work, built)
+	return done, err
+}
+
+// built is a store that is complete and on the disk.
+type built struct {
+	manifest snapshot.Manifest
+	revision int64
+	pki      bool
+}
+
+// build reads the snapshot into a store and a PKI below work.
+func (r Restore) build(ctx context.Context, work string) (b built, err error) {
+	floor, err := r.floor(ctx)
+	if err != nil {
+		return b, err
+	}
+	sink, err := datastore.NewSQLiteSink(ctx, work)
+	if err != nil {
+		return b, err
+	}
+	defer func() { err = errors.Join(err, sink.Close()) }()
+	files := map[string][]byte{}
+	keys := int64(0)
+	var m snapshot.Manifest
+	m, err = snapshot.Read(r.From, snapshot.Visitor{
+		Begin: func(begun snapshot.Manifest) error { m = begun; return nil },
+		File:  func(name string, content []byte) error { files[name] = content; return nil },
+		Key: func(record dump.Record) error {
+			if keys++; r.Progress != nil {
+				r.Progress(keys, m.Keys)
+			}
+			return errors.Join(ctx.Err(), sink.Put(record))
+		},
+	})
+	if err != nil {
+		return b, err
+	}
+	b.manifest, b.revision = m, max(m.Revision, floor)+beyond
+	if err := sink.Finish(b.revision); err != nil {
+		return b, err
+	}
+	newPKI := config.PKIDir(work)
+	if b.pki = m.PKI && !r.WithoutPKI; b.pki {
+		if err := pki.Fill(newPKI, files); err != nil {
+			return b, err
+		}
+		return b, writeMarker(newPKI, r.marker(b))
+	}
+	return b, nil
+}
+
+func (r Restore) marker(b built) marker {
+	return marker{Since: r.Now.UTC().Truncate(time.Second), Revision: b.revision}
+}
+
+// floor returns a revision that the old store has not gone beyond, as far as it can still tell.
+func (r Restore) floor(ctx context.Context) (int64, error) {
+	m, _, err := readMarker(config.PKIDir(r.DataDir))
+	if err != nil {
+		return 0, err
+	}
+	old, err := datastore.SQLiteRevision(ctx, r.DataDir)
+	if err != nil {
+		logrus.WithError(err).Warn("cannot read how far the old database had come")
+	}
+	return max(m.Revision, old), nil
+}
+
+// exchange puts what was built in the place of what is there, and returns what that is called now. If it is interrupted
+// no server starts, and another restore completes the work.
+func (r Restore) exchange(work string, b built) (kept []string, err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("putting the restored data into its place: %w; run 'reap snapshot restore' again when that is mended", err)
+		}
+	}()
+	if err := os.WriteFile(restoringFile(r.DataDir), nil, 0o600); err != nil {
+		return nil, err
+	}
+	if err := syncDir(r.DataDir); err != nil {
+		return nil, err
+	}
+	suffix := ".before-restore-" + r.Now.UTC().Format("20060102T150405Z")
+	names := []string{"db"}
+	if b.pki {
+		names = append(names, "pki")
+	}
+	for _, name := range names {
+		moved, err := moveAside(filepath.Join(r.DataDir, name), suffix)
+		if err != nil {
+			return kept, err
+		}
+		if moved != "" {
+			kept = append(kept, moved)
+		}
+		if err := os.Rename(filepath.Join(work, name), filepath.Join(r.DataDir, name)); err != nil {
+			return kept, err
+		}
+	}
+	if !b.pki {
+		if err := writeMarker(config.PKIDir(r.DataDir), r.marker(b)); err != nil {
+			return kept, err
+		}
+	}
+	if err := writeWhole(restoredFile(r.DataDir), restored{Made: b.manifest.Made, At: r.Now.UTC().Truncate(time.Second)}); err != nil {
+		return kept, err
+	}
+	if err := os.Remove(restoringFile(r.DataDir)); err != nil {
+		return kept, err
+	}
+	return kept, syncDir(r.DataDir)
+}
+
+// moveAside renames what is at a path, and returns its new name; nothing if nothing is there.
+func moveAside(path, suffix string) (string, error) {
+	for n := 1; ; n++ {
+		to := path + suffix
+		if n > 1 {
+			to = fmt.Sprintf("%s-%d", to, n)
+		}
+		if taken, err := exists(to); err != nil {
+			return "", err
+		} else if taken {
+			continue
+		}
+		err := os.Rename(path, to)
+		if errors.Is(err, fs.ErrNotExist) {
+			return "", nil
+		}
+		return to, err
+	}
+}

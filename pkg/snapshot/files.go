@@ -1,0 +1,207 @@
+package snapshot
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+
+	"github.com/gofrs/flock"
+)
+
+// Suffix is that of snapshots' files.
+const Suffix = ".snapshot"
+
+// names are those of files that Save makes: a number that grows within the folder, so that their order needs no clock, and
+// the time for people.
+var names = regexp.MustCompile(`^reap-(\d{5,})-\d{8}T\d{6}Z\.snapshot$`)
+
+// partials are files that are still being written, or that a killed process has left.
+const partials = ".reap-*.partial"
+
+// File is a snapshot in a folder.
+type File struct {
+	Name string `json:"name"`
+	Path string `json:"path"`
+	// Bytes is the size of the file.
+	Bytes int64 `json:"bytes"`
+	Manifest
+	// Problem says why it cannot be used; nothing if it can, as far as was looked.
+	Problem string `json:"problem,omitempty"`
+
+	number int // 0 for one that Save has not named
+}
+
+// Save makes a file in a folder, which is made if need be, and lets write fill it. The file has its name only once all of
+// it is on the disk, and nobody but its owner may read it.
+func Save(dir string, write func(io.Writer) (Manifest, error)) (saved File, err error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return saved, fmt.Errorf("making the folder for snapshots: %w", err)
+	}
+	f, err := os.CreateTemp(dir, partials) // mode 0600
+	if err != nil {
+		return saved, fmt.Errorf("making a file for the snapshot: %w", err)
+	}
+	// Whoever tidies up takes what nobody locks.
+	lock := flock.New(f.Name())
+	locked, err := lock.TryLock()
+	defer func() {
+		_ = os.Remove(f.Name()) // it has another name by now, or is not wanted
+		_ = lock.Unlock()       // ends with the process at the latest
+	}()
+	if err != nil || !locked {
+		return saved, errors.Join(fmt.Errorf("locking %s: %w", f.Name(), cmp.Or(err, errors.New("somebody else has"))), f.Close())
+	}
+	m, err := write(f)
+	if err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return saved, err
+	}
+	return publish(dir, f.Name(), m)
+}
+
+// publish gives a file its name, the next that is free.
+func publish(dir, partial string, m Manifest) (File, error) {
+	for {
+		all, err := list(dir)
+		if err != nil {
+			return File{}, err
+		}
+		number := 1
+		for _, s := range all {
+			number = max(number, s.number+1)
+		}
+		name := fmt.Sprintf("reap-%05d-%s%s", number, m.Made.UTC().Format("20060102T150405Z"), Suffix)
+		path := filepath.Join(dir, name)
+		err = os.Link(partial, path) // unlike a rename, it replaces nothing
+		if errors.Is(err, fs.ErrExist) {
+			continue
+		}
+		if errors.Is(err, errors.ErrUnsupported) || errors.Is(err, fs.ErrPermission) { // a FAT file system has no links
+			err = os.Rename(partial, path)
+		}
+		if err != nil {
+			return File{}, fmt.Errorf("naming the snapshot: %w", err)
+		}
+		info, err := os.Stat(path)
+		if err != nil {
+			return File{}, err
+		}
+		return File{Name: name, Path: path, Bytes: info.Size(), Manifest: m, number: number}, syncDir(dir)
+	}
+}
+
+// syncDir makes the names in a folder last, where its file system knows how.
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	_ = d.Sync() // some file systems refuse
+	return d.Close()
+}
+
+// list returns the snapshots of a folder by their names alone, in their order: first those that Save has not named.
+func list(dir string) (all []File, err error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, fmt.Errorf("looking for snapshots: %w", err)
+	}
+	for _, e := range entries {
+		if e.IsDir() || filepath.Ext(e.Name()) != Suffix {
+			continue
+		}
+		f := File{Name: e.Name(), Path: filepath.Join(dir, e.Name())}
+		if n := names.FindStringSubmatch(e.Name()); n != nil {
+			f.number, _ = strconv.Atoi(n[1]) // digits; one too large counts as not named by Save
+		}
+		all = append(all, f)
+	}
+	slices.SortStableFunc(all, func(a, b File) int { return cmp.Compare(a.number, b.number) })
+	return all, nil
+}
+
+// List returns the snapshots of a folder, the newest last, with their manifests. With check it reads all of each, and
+// says which are damaged; progress, if not nil, is told how many have been read.
+func List(dir string, check bool, progress func(done, all int)) ([]File, error) {
+	all, err := list(dir)
+	if err != nil {
+		return nil, err
+	}
+	for i := range all {
+		if progress != nil {
+			progress(i, len(all))
+		}
+		if err := all[i].look(check); err != nil {
+			all[i].Problem = err.Error()
+		}
+	}
+	return all, nil
+}
+
+// look reads the manifest, or all.
+func (f *File) look(check bool) (err error) {
+	in, err := os.Open(f.Path)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, in.Close()) }()
+	info, err := in.Stat()
+	if err != nil {
+		return err
+	}
+	f.Bytes = info.Size()
+	if check {
+		f.Manifest, err = Read(in, Visitor{})
+	} else {
+		f.Manifest, err = Head(in)
+	}
+	return err
+}
+
+// Prune removes all but the newest of the snapshots that Save has made in a folder, and what killed processes have left
+// of others. One whose manifest cannot be read is kept and not counted. It returns what has gone; with dry nothing does.
+func Prune(dir string, retain int, dry bool) (removed []File, err error) {
+	all, err := List(dir, false, nil)
+	if err != nil {
+		return nil, err
+	}
+	whole := slices.DeleteFunc(all, func(f File) bool { return f.number == 0 || f.Problem != "" })
+	removed = whole[:max(0, len(whole)-retain)]
+	if dry {
+		return removed, nil
+	}
+	for i, f := range removed {
+		if err := os.Remove(f.Path); err != nil {
+			return removed[:i], fmt.Errorf("removing a snapshot: %w", err)
+		}
+	}
+	return removed, removePartials(dir)
+}
+
+func removePartials(dir string) error {
+	left, err := filepath.Glob(filepath.Join(dir, partials))
+	if err != nil {
+		return err
+	}
+	for _, path := range left {
+		lock := flock.New(path, flock.SetFlag(os.O_RDWR)) // makes no file
+		if locked, err := lock.TryLock(); err != nil || !locked {
+			continue // it is being written
+		}
+		err := os.Remove(path)
+		_ = lock.Unlock() // the file has gone
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("removing what is left of a snapshot: %w", err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,41 @@
+package snapshot
+
+import (
+	"context"
+	"errors"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/reap-dev/reap/pkg/datastore/dump"
+)
+
+// ErrBusy is the error of a snapshot while another one is being made.
+var ErrBusy = errors.New("another snapshot is being made; try again when it is done")
+
+// Maker makes snapshots of a running server, one at a time. It may be used concurrently.
+type Maker struct {
+	Source dump.Source
+	// PKI reads the files of the PKI.
+	PKI func(context.Context) (map[string][]byte, error)
+	// Reap is the version of the server.
+	Reap string
+
+	busy sync.Mutex
+}
+
+// Make writes a snapshot, with the PKI or without.
+func (m *Maker) Make(ctx context.Context, out io.Writer, withPKI bool) (Manifest, error) {
+	if !m.busy.TryLock() {
+		return Manifest{}, ErrBusy
+	}
+	defer m.busy.Unlock()
+	c := Contents{Source: m.Source, Reap: m.Reap, Now: time.Now()}
+	if withPKI {
+		var err error
+		if c.PKI, err = m.PKI(ctx); err != nil {
+			return Manifest{}, err
+		}
+	}
+	return Write(ctx, out, c)
+}

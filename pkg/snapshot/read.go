@@ -1,0 +1,103 @@
+package snapshot
+
+import (
+	"bytes"
+	"encoding/hex"
+	"encoding/json"
+	"io"
+	"slices"
+
+	"github.com/reap-dev/reap/pkg/datastore/dump"
+)
+
+// Visitor is told what a snapshot holds, in this order. What is nil is not told. An error ends the reading.
+type Visitor struct {
+	Begin func(Manifest) error
+	File  func(name string, content []byte) error
+	Key   func(dump.Record) error
+}
+
+// Read reads a whole snapshot. Only after it has returned without an error may anything be believed that the visitor was
+// told: the sum is at the end. The input ends with the snapshot.
+func Read(in io.Reader, v Visitor) (m Manifest, err error) {
+	u, err := newUnframed(in)
+	if err != nil {
+		return m, err
+	}
+	defer u.close()
+	if m, err = u.manifest(); err != nil {
+		return m, err
+	}
+	if v.Begin != nil {
+		if err := v.Begin(m); err != nil {
+			return m, err
+		}
+	}
+	for keys := int64(0); ; {
+		kind, content, before, err := u.next()
+		if err != nil {
+			return m, err
+		}
+		switch kind {
+		case kindFile:
+			name, file, found := bytes.Cut(content, []byte{0})
+			if !found {
+				return m, damaged("a file has no name")
+			}
+			if v.File != nil {
+				err = v.File(string(name), slices.Clone(file))
+			}
+		case kindKey:
+			keys++
+			var r dump.Record
+			if r, err = readKey(content); err == nil && v.Key != nil {
+				err = v.Key(r)
+			}
+		case kindEnd:
+			var t trailer
+			if err := json.Unmarshal(content, &t); err != nil {
+				return m, damaged("its end cannot be understood: %w", err)
+			}
+			if t.SHA256 != hex.EncodeToString(before) {
+				return m, damaged("its SHA-256 is not %s", t.SHA256)
+			}
+			if keys != m.Keys {
+				return m, damaged("it holds %d keys and should hold %d", keys, m.Keys)
+			}
+			return m, u.atEnd()
+		default:
+			err = damaged("it holds something of kind %q", kind)
+		}
+		if err != nil {
+			return m, err
+		}
+	}
+}
+
+// Head reads the manifest alone. That it can be read does not mean that the rest is whole.
+func Head(in io.Reader) (m Manifest, err error) {
+	u, err := newUnframed(in)
+	if err != nil {
+		return m, err
+	}
+	defer u.close()
+	return u.manifest()
+}
+
+// manifest reads the first frame.
+func (u *unframed) manifest() (m Manifest, err error) {
+	kind, content, _, err := u.next()
+	if err != nil {
+		return m, err
+	}
+	if kind != kindManifest {
+		return m, damaged("this is no snapshot of reap")
+	}
+	if err := json.Unmarshal(content, &m); err != nil {
+		return m, damaged("its manifest cannot be understood: %w", err)
+	}
+	if m.Version != formatVersion {
+		return m, damaged("it has format version %d, and this reap reads version %d: use the version of reap that made it (%s)", m.Version, formatVersion, m.Reap)
+	}
+	return m, nil
+}

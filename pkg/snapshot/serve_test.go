@@ -1,0 +1,212 @@
+package snapshot
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/sirupsen/logrus"
+)
+
+func quiet() *logrus.Entry {
+	log := logrus.New()
+	log.SetOutput(io.Discard)
+	return logrus.NewEntry(log)
+}
+
+// maker makes snapshots of a store, with somePKI.
+func maker(s *store) *Maker {
+	return &Maker{Source: s, PKI: func(context.Context) (map[string][]byte, error) { return somePKI, nil }, Reap: "v1"}
+}
+
+func serve(t *testing.T, m *Maker) *httptest.Server {
+	t.Helper()
+	s := httptest.NewServer(&Handler{Maker: m, Log: quiet()})
+	t.Cleanup(s.Close)
+	return s
+}
+
+func post(t *testing.T, url string) *http.Response {
+	t.Helper()
+	resp, err := http.Post(url, "", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = resp.Body.Close() })
+	return resp
+}
+
+func TestHandlerSendsASnapshot(t *testing.T) {
+	s := serve(t, maker(&store{records: someRecords(500)}))
+	for query, files := range map[string]int{"": 2, "?pki=false": 0, "?pki=true": 2} {
+		resp := post(t, s.URL+Path+query)
+		got := 0
+		m, err := Read(resp.Body, Visitor{File: func(string, []byte) error { got++; return nil }})
+		if resp.StatusCode != http.StatusOK || resp.Header.Get("Content-Type") != ContentType || err != nil || m.Keys != 500 || got != files || m.PKI != (files > 0) {
+			t.Errorf("%q: %s, %+v, %d files, %v", query, resp.Status, m, got, err)
+		}
+	}
+	resp, err := http.Get(s.URL + Path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = resp.Body.Close()
+	if resp.StatusCode != http.StatusMethodNotAllowed {
+		t.Errorf("GET: %s", resp.Status)
+	}
+}
+
+// TestHandlerNeverEndsHalfASnapshotInOrder: who asks must notice.
+func TestHandlerNeverEndsHalfASnapshotInOrder(t *testing.T) {
+	records := someRecords(20000)
+	for i := range records {
+		records[i].Value = []byte(time.Duration(i * 7919 * 104729).String()) // so that there is something to send
+	}
+	broken := errors.New("the disk cannot be read")
+	for _, tc := range []struct {
+		at   int
+		code int
+	}{{0, http.StatusServiceUnavailable}, {len(records) - 1, http.StatusOK}} {
+		s := serve(t, maker(&store{records: records, before: func(i int) error {
+			if i == tc.at {
+				return broken
+			}
+			return nil
+		}}))
+		resp := post(t, s.URL+Path)
+		raw, err := io.ReadAll(resp.Body)
+		if resp.StatusCode != tc.code {
+			t.Errorf("at %d: %s", tc.at, resp.Status)
+		}
+		if resp.StatusCode == http.StatusOK && err == nil {
+			t.Errorf("at %d: it ends in order after %d bytes", tc.at, len(raw))
+		}
+		if resp.StatusCode != http.StatusOK {
+			var p problem
+			if err := json.Unmarshal(raw, &p); err != nil || p.Error != broken.Error() {
+				t.Errorf("at %d: %q (%v)", tc.at, raw, err)
+			}
+		}
+	}
+}
+
+func TestOneSnapshotAtATime(t *testing.T) {
+	began, goOn := make(chan struct{}), make(chan struct{})
+	m := maker(&store{records: someRecords(2), before: func(i int) error {
+		if i == 0 {
+			close(began)
+			<-goOn
+		}
+		return nil
+	}})
+	first := make(chan error, 1)
+	go func() { _, err := m.Make(t.Context(), io.Discard, false); first <- err }()
+	<-began
+	if _, err := m.Make(t.Context(), io.Discard, false); !errors.Is(err, ErrBusy) {
+		t.Errorf("a second one: %v", err)
+	}
+	if resp := post(t, serve(t, m).URL+Path); resp.StatusCode != http.StatusConflict {
+		t.Errorf("a second one: %s", resp.Status)
+	}
+	close(goOn)
+	if err := <-first; err != nil {
+		t.Error(err)
+	}
+}
+
+func TestUnreadablePKIIsAnError(t *testing.T) {
+	m := maker(&store{})
+	broken := errors.New("no")
+	m.PKI = func(context.Context) (map[string][]byte, error) { return nil, broken }
+	var out bytes.Buffer
+	if _, err := m.Make(t.Context(), &out, true); !errors.Is(err, broken) || out.Len() > 0 {
+		t.Errorf("%v, %d bytes", err, out.Len())
+	}
+	if _, err := m.Make(t.Context(), &out, false); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestScheduleKeepsToItsInterval over restarts, failures and a clock that jumps.
+func TestScheduleKeepsToItsInterval(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "snapshots")
+	count := func() int {
+		t.Helper()
+		all, err := List(dir, false, nil)
+		if err != nil && !errors.Is(err, os.ErrNotExist) {
+			t.Fatal(err)
+		}
+		return len(all)
+	}
+	fails := false
+	m := maker(&store{records: someRecords(3), before: func(int) error {
+		if fails {
+			return errors.New("no")
+		}
+		return nil
+	}})
+	synctest.Test(t, func(t *testing.T) {
+		// run runs it for a while and returns how many were made.
+		run := func(d time.Duration) int {
+			before := count()
+			ctx, cancel := context.WithCancel(t.Context())
+			done := make(chan struct{})
+			go func() {
+				defer close(done)
+				(&Schedule{Maker: m, Dir: dir, Interval: time.Hour, Retain: 100, Log: quiet()}).Run(ctx)
+			}()
+			time.Sleep(d)
+			synctest.Wait()
+			cancel()
+			<-done
+			return count() - before
+		}
+		if got := run(time.Minute); got != 1 {
+			t.Errorf("the first start makes %d", got)
+		}
+		if got := run(30 * time.Minute); got != 0 {
+			t.Errorf("a start soon after makes %d", got)
+		}
+		if got := run(30 * time.Minute); got != 1 {
+			t.Errorf("when it is due, %d are made", got)
+		}
+		if got := run(10*time.Hour + time.Minute); got != 10 {
+			t.Errorf("ten hours make %d", got)
+		}
+		fails = true
+		if got := run(2 * time.Hour); got != 0 {
+			t.Errorf("%d were made of what cannot be read", got)
+		}
+		fails = false
+		if got := run(retryAfter + time.Minute); got != 1 {
+			t.Errorf("after a failure %d are made", got)
+		}
+		save(t, dir, time.Now().Add(1000*time.Hour)) // by a clock that has gone back since
+		if got := run(time.Hour + time.Minute); got != 1 {
+			t.Errorf("after a clock went back, an hour makes %d", got)
+		}
+	})
+}
+
+func TestScheduleRetainsTheNewest(t *testing.T) {
+	dir := t.TempDir()
+	s := &Schedule{Maker: maker(&store{records: someRecords(3)}), Dir: dir, Interval: time.Hour, Retain: 3, Log: quiet()}
+	for range 7 {
+		if !s.once(t.Context()) {
+			t.Fatal("it failed")
+		}
+	}
+	all, err := List(dir, true, nil)
+	if err != nil || len(all) != 3 || all[0].number != 5 || all[2].number != 7 || all[2].Problem != "" || !all[2].PKI {
+		t.Errorf("%+v (%v)", all, err)
+	}
+}

@@ -1,0 +1,177 @@
+package integration
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/reap-dev/reap/tests/size"
+)
+
+// TestKillsAtRandomMoments kills a server again and again in the middle of cascades by all three policies and of rings that
+// are being broken, and lets the next process end them. Every acknowledged write is there then, nothing solid has gone
+// and nothing dangling is left. The seed repeats what is made and after how many deletions each kill comes; what the
+// collector has under way then is another each time.
+func TestKillsAtRandomMoments(t *testing.T) {
+	t.Parallel()
+	seed := seedOf(t)
+	random := rand.New(rand.NewPCG(seed, 0))
+	s := start(t, "--gc-workers=2")
+	kills := 0
+	for i := range size.Of(2, 10, 100) {
+		c := s.crashWorld(t, random, i)
+		after := random.IntN(c.deletions)
+		deleted := s.watchDeletions(t, configMaps, c.ns)
+		c.deleteAll(t, s)
+		for range after {
+			deleted()
+		}
+		s.kill()
+		kills++
+		for s.restart(t); random.IntN(4) == 0; s.restart(t) { // as soon as it is ready
+			s.kill()
+			kills++
+		}
+		c.mustEnd(t, s)
+		if t.Failed() {
+			t.Fatalf("in round %d, killed after %d of %d deletions", i, after, c.deletions)
+		}
+	}
+	size.Power(t, fmt.Sprintf("seed=%d kills=%d", seed, kills))
+}
+
+// crashWorld is what one round makes in a namespace of its own.
+type crashWorld struct {
+	ns string
+	// deletions is how many objects have to go, and doomed those that users delete, with the policies.
+	deletions int
+	doomed    []doomed
+	// left has the references of each object that has to be there in the end, by name, and uids all UIDs.
+	left map[string][]types.UID
+	uids map[string]types.UID
+}
+
+type doomed struct {
+	o      *unstructured.Unstructured
+	policy metav1.DeletionPropagation
+}
+
+// crashWorld makes the objects.
+func (s *server) crashWorld(t *testing.T, random *rand.Rand, round int) *crashWorld {
+	t.Helper()
+	c := &crashWorld{ns: s.namespace(t, fmt.Sprintf("crash-%d", round)), left: map[string][]types.UID{}, uids: map[string]types.UID{}}
+	stays := func(name string, owners ...types.UID) { c.left[name] = owners }
+	many := func(n int, name string, owners ...metav1.OwnerReference) (names []string) {
+		s.createMany(t, n, configMaps, c.ns, name, owners...)
+		for i := range n {
+			names = append(names, fmt.Sprintf("%s-%d", name, i))
+		}
+		return names
+	}
+	doom := func(o *unstructured.Unstructured, policy metav1.DeletionPropagation) {
+		c.doomed = append(c.doomed, doomed{o, policy})
+		c.deletions++
+	}
+	living := s.create(t, configMaps, c.ns, "living")
+	stays("living")
+	for _, name := range many(20, "bystander", owner(living)) {
+		stays(name, living.GetUID())
+	}
+
+	o := s.create(t, configMaps, c.ns, "background")
+	c.deletions += len(many(20+random.IntN(40), "of-background", owner(o)))
+	for _, name := range many(10, "of-two", owner(o), owner(living)) {
+		stays(name, living.GetUID())
+	}
+	doom(o, background)
+
+	o = s.create(t, configMaps, c.ns, "foreground")
+	for i := range 3 {
+		inner := s.create(t, configMaps, c.ns, fmt.Sprintf("inner-%d", i), blocking(o))
+		c.deletions += 1 + len(many(1+random.IntN(15), fmt.Sprintf("of-inner-%d", i), blocking(inner)))
+	}
+	doom(o, foreground)
+
+	o = s.create(t, configMaps, c.ns, "orphaning")
+	for _, name := range many(20+random.IntN(20), "orphan", owner(o)) {
+		stays(name)
+	}
+	doom(o, orphan)
+
+	for i := range 3 {
+		ring := s.ring(t, c.ns, fmt.Sprintf("ring-%d", i), slices.Repeat([]kind{configMaps}, 1+random.IntN(5))...)
+		c.deletions += len(ring) - 1
+		doom(ring[random.IntN(len(ring))].o, foreground)
+	}
+
+	random.Shuffle(len(c.doomed), func(i, j int) { c.doomed[i], c.doomed[j] = c.doomed[j], c.doomed[i] })
+	uids, err := s.uids(t.Context(), configMaps, c.ns)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name := range c.left {
+		c.uids[name] = uids[name]
+	}
+	if len(uids) != len(c.left)+c.deletions {
+		t.Fatalf("%d objects were made, %d are to stay and %d to go", len(uids), len(c.left), c.deletions)
+	}
+	return c
+}
+
+// deleteAll does what the users do.
+func (c *crashWorld) deleteAll(t *testing.T, s *server) {
+	t.Helper()
+	for _, d := range c.doomed {
+		s.deleteAs(t, configMaps, d.o, d.policy)
+	}
+}
+
+// mustEnd waits until the namespace holds what it has to and the collector has come to rest.
+func (c *crashWorld) mustEnd(t *testing.T, s *server) {
+	t.Helper()
+	await(t, "the end of what was interrupted", func(ctx context.Context) (bool, any) {
+		diff, err := c.differs(ctx, s)
+		return err == nil && diff == "", fmt.Sprint(diff, err)
+	})
+	s.barrier(t, configMaps, c.ns)
+	if diff, err := c.differs(t.Context(), s); err != nil || diff != "" {
+		t.Errorf("when the collector rests: %s (%v)", diff, err)
+	}
+}
+
+// differs says in which object the namespace is not as it should be.
+func (c *crashWorld) differs(ctx context.Context, s *server) (string, error) {
+	list, err := s.meta.Resource(configMaps.gvr).Namespace(c.ns).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return "", err
+	}
+	found := map[string]types.UID{}
+	for _, o := range list.Items {
+		if o.Name == rootCA {
+			continue
+		}
+		found[o.Name] = o.UID
+		var owners []types.UID
+		for _, r := range o.OwnerReferences {
+			owners = append(owners, r.UID)
+		}
+		if want, stays := c.left[o.Name]; !stays {
+			return o.Name + " is there", nil
+		} else if !slices.Equal(owners, want) {
+			return fmt.Sprintf("%s has the owners %q, not %q", o.Name, owners, want), nil
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.uids)) {
+		if found[name] != c.uids[name] {
+			return fmt.Sprintf("%s has gone or is another", name), nil
+		}
+	}
+	return "", nil
+}
