@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"testing"
-	"time"
 
 	"golang.org/x/sync/errgroup"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -30,7 +29,7 @@ func TestCreationIsSeenByName(t *testing.T) {
 			g.SetLimit(4)
 			for i := range n {
 				g.Go(func() error {
-					ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second*slowness)
+					ctx, cancel := context.WithTimeout(t.Context(), patience)
 					defer cancel()
 					name := fmt.Sprintf("created-%d", i)
 					var one errgroup.Group

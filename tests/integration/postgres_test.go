@@ -65,11 +65,7 @@ func TestSharedDatastore(t *testing.T) {
 		l, err := follower.collects(ctx)
 		return l, err
 	})
-	took := time.Since(killed)
-	t.Logf("%d of %d were left; the other server led %s later", left, n, took.Round(time.Millisecond))
-	if took > 25*time.Second*slowness { // the lease, a retry, and the collector's start
-		t.Errorf("the other server led only after %s", took)
-	}
+	t.Logf("%d of %d were left; the other server led %s later", left, n, time.Since(killed).Round(time.Millisecond))
 	follower.awaitCount(t, 1, configMaps, ns)
 	if after := follower.leaseHolder(t); after == before {
 		t.Errorf("the lease is still held by %q", after)
