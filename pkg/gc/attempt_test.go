@@ -378,6 +378,21 @@ func TestConflictIsDecidedAgainOnWhatIsThere(t *testing.T) {
 	s.wantCalls("DELETE child", "GET child", "DELETE child")
 }
 
+// The event of the deletion begins orphaning, once the graph knows of it.
+func TestObjectThatSomebodyHasDeletedMeanwhileIsLeftToItsEvent(t *testing.T) {
+	c, s := collector(t, false)
+	k := show(c, s.put("child", "c", ref("owner", "o")))
+	c.graph.Deleted(configMaps, &graph.Record{Namespace: "ns", Name: "owner", UID: "o"}, c.now())
+	s.deleting("child", "c", metav1.FinalizerOrphanDependents)
+	if err := attemptOnce(t, c, k); err != nil {
+		t.Fatal(err)
+	}
+	s.wantCalls("DELETE child", "GET child")
+	if n := c.attempts.orphans.Len(); n != 0 {
+		t.Errorf("%d objects wait for orphaning", n)
+	}
+}
+
 func TestReferenceAddedMeanwhileSaves(t *testing.T) {
 	c, s := collector(t, false)
 	k := show(c, s.put("child", "c", ref("owner", "o")))

@@ -52,6 +52,18 @@ func TestReleaseLeavesWhatWaitsNoMore(t *testing.T) {
 	s.wantCalls("GET owner")
 }
 
+// A store that went back can show the object as it was before it was deleted.
+func TestReleaseLeavesAnObjectThatNobodyDeletes(t *testing.T) {
+	c, s := collector(t, false)
+	synced(c)
+	k := waiting(c, s, "owner", "o")
+	s.put("owner", "o").Finalizers = []string{metav1.FinalizerDeleteDependents}
+	if err := attemptOnce(t, c, k); err != nil {
+		t.Fatal(err)
+	}
+	s.wantCalls("GET owner")
+}
+
 // Whether its controller is behind matters to nobody any more.
 func TestTimeoutReadsTheObjectOnce(t *testing.T) {
 	p := newPatience(t, tenMinutes)
