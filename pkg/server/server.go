@@ -53,7 +53,7 @@ const (
 //	ready                         reported only when everything above runs
 func Run(ctx context.Context, cfg config.Server) error {
 	if err := apiserver.CheckArgs(cfg.KubeAPIServerArgs); err != nil {
-		return config.Wrong{Err: err}
+		return config.UsageError{Err: err}
 	}
 	s := &server{cfg: cfg, began: time.Now(), notify: takeNotifySocket()}
 	err := s.run(ctx)
