@@ -199,7 +199,7 @@ func TestAuthorityNearItsEndIsWarnedAboutOnceADay(t *testing.T) {
 	})
 }
 
-// TestCertificateInMemoryThatIsOverAsksForARestart lets more than three years pass.
+// TestExpiredCertificateInMemoryAsksForARestart lets more than three years pass.
 func TestExpiredCertificateInMemoryAsksForARestart(t *testing.T) {
 	log := test.NewGlobal()
 	t.Cleanup(func() { logrus.StandardLogger().ReplaceHooks(logrus.LevelHooks{}) })
