@@ -2,10 +2,7 @@ package server
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"time"
@@ -31,15 +28,14 @@ func restoredFile(dataDir string) string { return filepath.Join(dataDir, "restor
 // restored. It must return before any of them runs. It retries until ctx is cancelled.
 func (w *workload) holdAfterRestore(ctx context.Context) error {
 	path := restoredFile(w.cfg.DataDir)
-	raw, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
+	var r restored
+	found, err := readRecord(path, &r)
 	if err != nil {
 		return fmt.Errorf("looking whether the datastore was restored: %w", err)
 	}
-	var r restored
-	_ = json.Unmarshal(raw, &r) // the file's existence is enough to know that there was a restore
+	if !found {
+		return nil
+	}
 	log := logrus.WithField("snapshot", r.Made)
 	if w.cfg.GC.AfterRestore == "run" {
 		log.Warn("the datastore was restored from a snapshot; the collector runs at once, as --gc-after-restore=run asks for")

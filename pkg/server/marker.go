@@ -2,7 +2,6 @@ package server
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -29,16 +28,11 @@ func markerFile(pkiDir string) string { return filepath.Join(pkiDir, "datastore.
 
 // readMarker returns the marker in a PKI directory; found is false if there is none.
 func readMarker(pkiDir string) (m marker, found bool, err error) {
-	raw, err := os.ReadFile(markerFile(pkiDir))
-	if errors.Is(err, fs.ErrNotExist) {
-		return m, false, nil
-	}
+	found, err = readRecord(markerFile(pkiDir), &m)
 	if err != nil {
 		return m, false, fmt.Errorf("reading the datastore's marker: %w", err)
 	}
-	// Even an unreadable marker shows that a datastore existed.
-	_ = json.Unmarshal(raw, &m)
-	return m, true, nil
+	return m, found, nil
 }
 
 // writeMarker writes the marker into a PKI directory, which it creates if needed, and returns when it is on the disk.
@@ -46,41 +40,10 @@ func writeMarker(pkiDir string, m marker) error {
 	if err := os.MkdirAll(pkiDir, 0o700); err != nil {
 		return fmt.Errorf("writing the datastore's marker: %w", err)
 	}
-	if err := writeWhole(markerFile(pkiDir), m); err != nil {
+	if err := writeRecord(markerFile(pkiDir), m); err != nil {
 		return fmt.Errorf("writing the datastore's marker: %w", err)
 	}
 	return nil
-}
-
-// writeWhole writes a file as JSON; whoever sees it sees all of it, after a power cut too.
-func writeWhole(path string, content any) error {
-	raw, err := json.MarshalIndent(content, "", "  ")
-	if err != nil {
-		return err
-	}
-	next := path + ".next"
-	f, err := os.OpenFile(next, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(append(raw, '\n'))
-	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return err
-	}
-	if err := os.Rename(next, path); err != nil {
-		return err
-	}
-	return syncDir(filepath.Dir(path))
-}
-
-// syncDir makes the names in a directory last, where its file system knows how.
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	_ = d.Sync() // some file systems refuse
-	return d.Close()
 }
 
 // embedded reports whether the store is in the data directory.

@@ -171,7 +171,7 @@ func (r Restore) exchange(work string, b built) (kept []string, err error) {
 			return kept, err
 		}
 	}
-	if err := writeWhole(restoredFile(r.DataDir), restored{Made: b.manifest.Made, At: r.Now.UTC().Truncate(time.Second)}); err != nil {
+	if err := writeRecord(restoredFile(r.DataDir), restored{Made: b.manifest.Made, At: r.Now.UTC().Truncate(time.Second)}); err != nil {
 		return kept, err
 	}
 	if err := os.Remove(restoringFile(r.DataDir)); err != nil {
