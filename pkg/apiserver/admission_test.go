@@ -10,8 +10,8 @@ import (
 	kubeoptions "k8s.io/kubernetes/pkg/kubeapiserver/options"
 )
 
-// TestEveryDefaultAdmissionPluginIsDecidedAbout is what a new version of Kubernetes with a new plugin
-// fails: does it rely on a controller?
+// TestEveryDefaultAdmissionPluginIsDecidedAbout fails if a new version of Kubernetes has a new plugin. Somebody
+// then has to decide whether the plugin relies on a controller.
 func TestEveryDefaultAdmissionPluginIsDecidedAbout(t *testing.T) {
 	raw, err := os.ReadFile("../../docs/controllers.md")
 	if err != nil {

@@ -1,9 +1,9 @@
 // Package apiserver runs kube-apiserver in process.
 //
-// It is configured through kube-apiserver's own options, and adds three things:
-// a transport that reaches the handler chain without a connection, notes of other
-// parts in /readyz, and an end within seconds. Feature gates and the metrics
-// registry belong to the process, so only one API server can run in a process.
+// It is configured through kube-apiserver's own options, and adds three things: a
+// transport that reaches the handler chain without a connection, notes of other
+// parts in /readyz, and a stop within seconds. Feature gates and the metrics registry
+// are global, so only one API server can run in a process.
 package apiserver
 
 import (
@@ -39,19 +39,19 @@ type Server struct {
 	cancel  context.CancelFunc
 	serving sync.WaitGroup
 	done    chan struct{} // closed when the API server has returned
-	err     error         // why; read after done
-	gaveUp  chan struct{} // closed when it met what it takes for fatal
+	err     error         // why it returned; read after done
+	gaveUp  chan struct{} // closed when kube-apiserver's code met a fatal error
 	giveUp  sync.Once
 }
 
-// Start starts the API server and returns when it is ready to serve, which
-// /readyz would say too. Ending ctx abandons the start; it does not stop a Server
-// that has been returned. The listener is closed with the server, and on an error.
+// Start starts the API server and returns when /readyz succeeds. Cancelling ctx
+// aborts the start; it does not stop a Server that has been returned. Start closes the
+// listener on an error, and the server closes it when it stops.
 func Start(ctx context.Context, o Options) (*Server, error) {
 	runCtx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	s := &Server{cancel: cancel, done: make(chan struct{}), gaveUp: make(chan struct{})}
-	// What kube-apiserver takes for fatal ends the process, from whatever goroutine.
-	// Here it ends that goroutine and the server, in order.
+	// On a fatal error kube-apiserver ends the process from any goroutine. Here that
+	// goroutine ends, and the server stops in order.
 	klog.OsExit = func(int) {
 		s.giveUp.Do(func() { close(s.gaveUp) })
 		runtime.Goexit()
@@ -81,11 +81,11 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 	return s, nil
 }
 
-// errGaveUp is all that is known when kube-apiserver's own code gave up.
-var errGaveUp = errors.New("it gave up, and said why in the log")
+// errGaveUp stands for a fatal error in kube-apiserver's code, which only the log tells.
+var errGaveUp = errors.New("fatal error; see the log")
 
-// Wait returns when ctx ends, with nil, or when the API server has ended or given
-// up by itself, with the reason.
+// Wait returns nil when ctx is cancelled. If the API server ends by itself before, Wait
+// returns the reason.
 func (s *Server) Wait(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
@@ -93,16 +93,15 @@ func (s *Server) Wait(ctx context.Context) error {
 	case <-s.gaveUp:
 		return errGaveUp
 	case <-s.done:
-		return errors.Join(errors.New("it ended unasked"), s.err)
+		return errors.Join(errors.New("it ended unexpectedly"), s.err)
 	}
 }
 
-// Stop ends the API server and waits, at most until ctx ends, for it and for the
-// in-process calls that it still serves. Whoever uses in-process clients must have
-// stopped before.
+// Stop stops the API server and waits for it and its remaining in-process calls, at
+// most until ctx is cancelled. Users of in-process clients must stop before.
 func (s *Server) Stop(ctx context.Context) error {
 	s.cancel()
-	// Ends also if ctx does first: with the process, which is about to.
+	// If ctx is cancelled first, this goroutine ends with the process, which is stopping.
 	all := make(chan struct{})
 	go func() {
 		defer close(all)
@@ -118,8 +117,8 @@ func (s *Server) Stop(ctx context.Context) error {
 }
 
 // ServiceAccountConfig returns a client configuration for in-process calls as a
-// service account of kube-system: what it may do is what the bootstrap policy
-// gives to the stock controller of that name.
+// service account of kube-system. Its rights are those that the bootstrap policy
+// grants to the stock controller of that name.
 func (s *Server) ServiceAccountConfig(name string) *rest.Config {
 	return s.configFor(serviceaccount.UserInfo(metav1.NamespaceSystem, name, ""))
 }
@@ -136,8 +135,8 @@ func (s *Server) PauserConfig() *rest.Config {
 	return s.configFor(&user.DefaultInfo{Name: "reap:gc-guard", Groups: []string{user.SystemPrivilegedGroup}})
 }
 
-// OwnConfig returns a client configuration for in-process calls as the API server itself, which may do everything. It is
-// for what the server has to write before anybody can ask for it.
+// OwnConfig returns a client configuration for in-process calls as the API server itself, which may do everything. Use it
+// for objects that the server has to write at its start.
 func (s *Server) OwnConfig() *rest.Config {
 	return s.configFor(&user.DefaultInfo{Name: user.APIServerUser, Groups: []string{user.SystemPrivilegedGroup}})
 }
@@ -169,7 +168,7 @@ func build(ctx context.Context, o Options, users *courtesy) (*aggregatorapiserve
 	}
 	authn := &config.Aggregator.GenericConfig.Authentication
 	authn.Authenticator = union.NewFailOnError(inProcessAuthenticator, authn.Authenticator, anonymous.NewAuthenticator(allowAnonymous()))
-	// Notes are innermost: who calls is known by then. Users count from the outset.
+	// withNotes is innermost, where the caller is known. Counting users is outermost.
 	chainOf := config.Aggregator.GenericConfig.BuildHandlerChainFunc
 	config.Aggregator.GenericConfig.BuildHandlerChainFunc = func(h http.Handler, c *genericapiserver.Config) http.Handler {
 		return users.counting(chainOf(withNotes(h, o.Notes), c), c)
@@ -207,7 +206,7 @@ func build(ctx context.Context, o Options, users *courtesy) (*aggregatorapiserve
 	return chain, documents, nil
 }
 
-// waitReady asks /readyz until it says yes, the server ends or ctx does.
+// waitReady polls /readyz until it succeeds, the server ends or ctx is cancelled.
 func (s *Server) waitReady(ctx context.Context) error {
 	client := &http.Client{Transport: s.ControllerManagerConfig().Transport}
 	var last error
@@ -216,7 +215,7 @@ func (s *Server) waitReady(ctx context.Context) error {
 		case <-s.done:
 			return false, errors.Join(errors.New("the API server ended before it was ready"), s.err)
 		case <-s.gaveUp:
-			return false, fmt.Errorf("the API server did not get ready: %w", errGaveUp)
+			return false, fmt.Errorf("the API server did not become ready: %w", errGaveUp)
 		default:
 		}
 		last = getOK(ctx, client, inProcessHost+"/readyz")

@@ -9,12 +9,12 @@ import (
 	genericapiserver "k8s.io/apiserver/pkg/server"
 )
 
-// patience is how long an in-process call waits for users at the most. It bounds what
-// users who never stop asking take from the collector and the controllers.
+// patience is how long an in-process call waits for users at most. It limits how much
+// continuous requests of users slow down the collector and the controllers.
 const patience = 10 * time.Millisecond
 
-// courtesy lets users go first. In-process callers use every core there is, a call
-// after the other, and a request from the network would have to queue behind them.
+// courtesy lets requests of users go first. In-process callers keep all cores busy, and
+// requests from the network would have to queue behind them.
 type courtesy struct {
 	// mu protects what follows.
 	mu    sync.Mutex
@@ -22,12 +22,11 @@ type courtesy struct {
 	none  chan struct{} // closed when users is 0 again; nil while it is
 }
 
-// counting counts the requests that come from the network, but for those that go on
-// for long, such as watches.
+// counting counts requests from the network, except long-running ones such as watches.
 func (u *courtesy) counting(h http.Handler, c *genericapiserver.Config) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Context().Value(callerKey{}) == nil {
-			// A request that nobody can make sense of is refused further on.
+			// A malformed request is refused by a later handler.
 			if info, err := c.RequestInfoResolver.NewRequestInfo(r); err == nil && !c.LongRunningFunc(r, info) {
 				u.came()
 				defer u.went()
@@ -55,7 +54,7 @@ func (u *courtesy) went() {
 }
 
 // letUsersGoFirst returns when no user waits for an answer, after patience, or when ctx
-// ends.
+// is cancelled.
 func (u *courtesy) letUsersGoFirst(ctx context.Context) {
 	u.mu.Lock()
 	none := u.none

@@ -10,14 +10,13 @@ import (
 	"k8s.io/apiserver/pkg/server/healthz"
 )
 
-// Note is a part of the process that /readyz shows as a check of its own and that
-// never keeps the server from being ready.
+// Note is a check in /readyz that always succeeds and reports the state of a part.
 type Note struct {
-	// Name is the name of the check. It labels metrics: what changes goes into Text.
+	// Name is the name of the check. It labels metrics, so it must be constant.
 	Name string
-	// Text is asked at each request for what /readyz?verbose says after the name, in
-	// brackets; nothing if it is empty. known is false for a caller without
-	// credentials, who is not to be told names.
+	// Text returns what /readyz?verbose shows in brackets after the name; "" for nothing.
+	// It is called at each request. known is false for a caller without credentials, who
+	// must not see names of objects.
 	Text func(known bool) string
 }
 
@@ -27,8 +26,8 @@ func (n Note) check() healthz.HealthChecker {
 	return healthz.NamedCheck(n.Name, func(*http.Request) error { return nil })
 }
 
-// withNotes adds what the notes have to say to the answers of /readyz. The health
-// checks' own handler has only a name to print for a check that succeeds.
+// withNotes adds the texts of the notes to the answers of /readyz. For a check that
+// succeeds, the handler of health checks itself prints only the name.
 func withNotes(next http.Handler, notes []Note) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != readyz {

@@ -13,8 +13,7 @@ import (
 	"k8s.io/apiserver/pkg/server/mux"
 )
 
-// The health checks' own handler is asked: what it prints is what the notes are
-// written into.
+// The test uses the real handler of health checks, whose output withNotes edits.
 func TestNotesAreWrittenIntoTheLinesOfReadyz(t *testing.T) {
 	text := ""
 	ready := true

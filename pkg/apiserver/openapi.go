@@ -35,33 +35,32 @@ const (
 	openAPIv3 = "/openapi/v3"
 )
 
-// openAPI serves the OpenAPI documents of Kubernetes' own types, which are built when
-// somebody asks. kube-apiserver builds all of them before it is ready and keeps them:
-// a third of an idle server's memory, for documents that few clients ever read. Those
-// of custom resources are kube-apiserver's affair as before.
+// openAPI serves the OpenAPI documents of Kubernetes' own types, and builds each on
+// request. kube-apiserver builds all of them before it is ready and keeps them, which
+// takes a third of an idle server's memory although few clients read them.
+// kube-apiserver still serves the documents of custom resources.
 //
-// It takes the place of what [routes.OpenAPI] installs, and answers with the same
-// bytes. The hashes in the index of version 3 are others: kube-apiserver's are of the
-// documents, these of all that the documents are made from.
+// openAPI replaces the handlers that [routes.OpenAPI] installs, and answers with the
+// same bytes. Only the hashes in the index of version 3 differ: kube-apiserver hashes
+// the documents, openAPI hashes their inputs.
 type openAPI struct {
 	v2       *common.Config
 	v3       *common.OpenAPIV3Config
 	services []*restful.WebService
 	byPath   map[string]*restful.WebService // by group version, as in apis/apps/v1
-	hash     string                         // of what the documents are made from
+	hash     string                         // of the documents' inputs
 	index    []byte                         // of the documents of version 3
 
 	etagV2 atomic.Pointer[string] // once the document of version 2 has been built
 
 	building sync.Mutex // one at a time: each takes many megabytes while it lasts
-	// What has been built is kept until the next collection of garbage, since who
-	// asks for a document often asks again.
+	// Built documents are kept until Go's next garbage collection, since clients often
+	// request a document several times.
 	built map[string]weak.Pointer[mux.PathRecorderMux]
 }
 
-// prepareOpenAPI leaves the documents to installOpenAPI. What the builders put into
-// the configuration otherwise, to name operations, keeps all that they built with in
-// memory.
+// prepareOpenAPI leaves the documents to installOpenAPI. It also replaces the function
+// that names operations: the builders' own function keeps all their data in memory.
 func prepareOpenAPI(c *genericapiserver.Config) {
 	c.SkipOpenAPIInstallation = true
 	name := func(r common.Route) (string, []string, error) {
@@ -90,13 +89,13 @@ func installOpenAPI(chain *aggregatorapiserver.APIAggregator, c *genericapiserve
 	return o, nil
 }
 
-// started drops what kube-apiserver keeps for more documents than it makes by itself:
-// the definitions of all types, which are made again for each document that is asked for.
+// started drops the definitions of all types, which kube-apiserver keeps for further
+// documents. They are generated again for each requested document.
 func (o *openAPI) started() { o.v3.Definitions = nil }
 
 func newOpenAPI(services []*restful.WebService, v2 *common.Config, v3 *common.OpenAPIV3Config, args []string) *openAPI {
 	o := &openAPI{v2: v2, v3: v3, services: services, byPath: map[string]*restful.WebService{}, built: map[string]weak.Pointer[mux.PathRecorderMux]{}}
-	// The types come from the modules, what of them is served from the arguments.
+	// The modules determine the types, the arguments which of them are served.
 	made := []string{v2.Info.Version, fmt.Sprintf("%q", args)}
 	if info, ok := debug.ReadBuildInfo(); ok {
 		made = append(made, info.String())
@@ -107,7 +106,7 @@ func newOpenAPI(services []*restful.WebService, v2 *common.Config, v3 *common.Op
 			made = append(made, r.Method+" "+r.Path)
 		}
 	}
-	slices.Sort(made) // groups are installed in no order
+	slices.Sort(made) // groups are installed in random order
 	o.hash = fmt.Sprintf("%X", sha512.Sum512_256([]byte(strings.Join(made, "\n"))))
 	index := handler3.OpenAPIV3Discovery{Paths: map[string]handler3.OpenAPIV3DiscoveryGroupVersion{}}
 	for p := range o.byPath {
@@ -127,8 +126,8 @@ func (o *openAPI) serveIndex(w http.ResponseWriter, _ *http.Request) {
 	_, _ = w.Write(o.index) // a caller that has gone needs no answer
 }
 
-// serveV3 answers as handler3.OpenAPIService does. The query's hash, which allows a
-// client to keep the document for ever, is compared here.
+// serveV3 answers as handler3.OpenAPIService does. A query with the right hash lets the
+// client cache the document for ever.
 func (o *openAPI) serveV3(w http.ResponseWriter, r *http.Request) {
 	groupVersion := strings.TrimPrefix(r.URL.Path, openAPIv3+"/")
 	service, ok := o.byPath[groupVersion]
@@ -154,8 +153,8 @@ func (o *openAPI) serveV3(w http.ResponseWriter, r *http.Request) {
 	o.answer(w, withoutQuery(r), m, err)
 }
 
-// serveV2 answers the aggregator, which keeps the document and asks whether it is
-// still the same.
+// serveV2 answers the aggregator, which keeps the document and asks whether it has
+// changed.
 func (o *openAPI) serveV2(w http.ResponseWriter, r *http.Request) {
 	if known := o.etagV2.Load(); known != nil && r.Header.Get("If-None-Match") == *known {
 		w.WriteHeader(http.StatusNotModified)
@@ -176,7 +175,8 @@ func (o *openAPI) serveV2(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// build returns what serves the document, made by install unless it is there still.
+// build returns the handler of a document. It calls install unless the handler from an
+// earlier call is still in memory.
 func (o *openAPI) build(what string, install func(*mux.PathRecorderMux) error) (*mux.PathRecorderMux, error) {
 	o.building.Lock()
 	defer o.building.Unlock()

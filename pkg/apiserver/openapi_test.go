@@ -150,7 +150,7 @@ func TestOpenAPI(t *testing.T) {
 		}
 	})
 	t.Run("nothing is kept", func(t *testing.T) {
-		for range 2 { // what is weak goes with the first, what only that held with the second
+		for range 2 { // the first frees weak references, the second what only those kept
 			runtime.GC()
 		}
 		for what, m := range o.built {

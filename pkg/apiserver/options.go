@@ -15,7 +15,7 @@ import (
 	"github.com/reap-dev/reap/pkg/pki"
 )
 
-// Options says how the API server runs.
+// Options configures the API server.
 type Options struct {
 	// Listener accepts the API server's connections. The API server closes it.
 	Listener net.Listener
@@ -26,22 +26,21 @@ type Options struct {
 	Shared bool
 	// StoreCompacts is true if the datastore compacts itself.
 	StoreCompacts bool
-	// ServiceClusterIPRange is where Services get their addresses from.
+	// ServiceClusterIPRange is the CIDR from which Services get their addresses.
 	ServiceClusterIPRange string
-	// Handlers are served under paths of their own, and what is below them if they end
-	// with a slash, to whoever RBAC allows it as non-resource URLs.
+	// Handlers maps paths to additional handlers. A path that ends with a slash includes
+	// everything below it. RBAC protects them as non-resource URLs.
 	Handlers map[string]http.Handler
-	// LongRunning are paths, exactly, of Handlers whose requests may take as long as they need. Others end after a minute.
+	// LongRunning lists exact paths of Handlers without a time limit. Requests to others end after a minute.
 	LongRunning []string
 	// Notes are shown by /readyz.
 	Notes []Note
-	// Args are the user's kube-apiserver arguments, key=value; they win over ours.
+	// Args are the user's kube-apiserver arguments, key=value; they override ours.
 	Args []string
 }
 
-// owned are the arguments that reap sets itself, with what to use instead: to
-// override one would separate the server from its certificates, its datastore or
-// its port.
+// owned maps arguments that only reap may set to what users can do instead. Overriding
+// one would separate the server from its certificates, its datastore or its port.
 var owned = map[string]string{
 	"secure-port":                             "use --https-listen-port",
 	"bind-address":                            "use --bind-address",
@@ -58,7 +57,7 @@ var owned = map[string]string{
 	"requestheader-allowed-names":             "reap keeps its own certificate authorities in the data directory",
 	"proxy-client-cert-file":                  "reap keeps its own certificate authorities in the data directory",
 	"proxy-client-key-file":                   "reap keeps its own certificate authorities in the data directory",
-	"enable-garbage-collector":                "it decides what orphaning leaves behind; use --disable=gc to run no collector",
+	"enable-garbage-collector":                "without it orphaned objects keep their references and are collected later; use --disable=gc to run no collector",
 	"service-account-signing-endpoint":        "reap keeps the service-account key in the data directory",
 	"external-hostname":                       "use --tls-san",
 	"shutdown-delay-duration":                 "reap stops within ten seconds",
@@ -66,15 +65,14 @@ var owned = map[string]string{
 	"shutdown-watch-termination-grace-period": "reap stops within ten seconds",
 }
 
-// CheckArgs says whether kube-apiserver takes the user's arguments, one by one. It
-// changes nothing.
+// CheckArgs returns an error if kube-apiserver or reap does not accept one of the user's
+// arguments. It checks each argument by itself and changes nothing.
 func CheckArgs(args []string) error {
 	_, fs := newRunOptions()
 	return setArgs(fs, args)
 }
 
-// newRunOptions returns kube-apiserver's options at their defaults, and the flags
-// that set them.
+// newRunOptions returns kube-apiserver's default options, and the flags that set them.
 func newRunOptions() (*options.ServerRunOptions, *pflag.FlagSet) {
 	s := options.NewServerRunOptions()
 	fs := pflag.NewFlagSet("kube-apiserver", pflag.ContinueOnError)
@@ -84,7 +82,7 @@ func newRunOptions() (*options.ServerRunOptions, *pflag.FlagSet) {
 	return s, fs
 }
 
-// runOptions turns the options into kube-apiserver's.
+// runOptions converts the options to kube-apiserver's.
 func runOptions(o Options) (*options.ServerRunOptions, error) {
 	s, fs := newRunOptions()
 	for _, arg := range arguments(o) {
@@ -116,7 +114,7 @@ func setArgs(fs *pflag.FlagSet, args []string) error {
 	return nil
 }
 
-// checkArg refuses what reap owns.
+// checkArg refuses arguments that only reap may set.
 func checkArg(arg string) error {
 	name, _, _ := strings.Cut(arg, "=")
 	if instead, ok := owned[name]; ok {
@@ -136,7 +134,7 @@ func set(fs *pflag.FlagSet, arg string) error {
 	return nil
 }
 
-// arguments are what reap sets before the user's own.
+// arguments returns reap's own arguments, which the user's may override.
 func arguments(o Options) []string {
 	args := []string{
 		"etcd-servers=" + strings.Join(o.EtcdEndpoints, ","),
@@ -161,9 +159,9 @@ func arguments(o Options) []string {
 		// The watch cache keeps every object of every watched resource in memory; a
 		// single server's store answers fast enough without.
 		"watch-cache=false",
-		// Profiling stays off what an ordinary client certificate can reach.
+		// No profiling, which holders of ordinary client certificates could otherwise reach.
 		"profiling=false",
-		// Watches end when a stop begins, instead of keeping it waiting.
+		// Watches end when a stop begins, and do not delay it.
 		"shutdown-watch-termination-grace-period=2s",
 	}
 	if o.StoreCompacts {
@@ -171,8 +169,8 @@ func arguments(o Options) []string {
 	}
 	ip := o.Listener.Addr().(*net.TCPAddr).IP
 	if !o.Shared || ip.IsLoopback() {
-		// Leases and endpoints are how several servers find each other. A single one
-		// would write them every ten seconds for nobody.
+		// Several servers find each other by leases and endpoints. A single server would
+		// write them every ten seconds without a reader.
 		args = append(args, "endpoint-reconciler-type=none")
 	}
 	if !o.Shared {
@@ -181,10 +179,10 @@ func arguments(o Options) []string {
 	return args
 }
 
-// advertise returns the address that the API server gives out as its own; nil leaves
-// it to kube-apiserver, which refuses to start without a default route. Where it
-// listens on all addresses, host finds one of this machine's. A server that no other
-// has to find needs none: a device whose cable is out must start.
+// advertise returns the address that the API server advertises. nil lets kube-apiserver
+// choose, which fails without a default route. If the server listens on all addresses,
+// host finds one of this machine. Without any, a single server advertises the loopback
+// address: a device without a network must start.
 func advertise(ip net.IP, shared bool, host func() (net.IP, error)) net.IP {
 	if !ip.IsUnspecified() {
 		return ip
@@ -195,11 +193,11 @@ func advertise(ip net.IP, shared bool, host func() (net.IP, error)) net.IP {
 	return nil
 }
 
-// shutdownTimeout bounds how long an orderly stop waits for connections that
-// clients keep open, so that a stop as a whole takes less than ten seconds.
+// shutdownTimeout bounds how long a stop waits for connections that clients keep open,
+// so that the whole stop takes less than ten seconds.
 const shutdownTimeout = 3 * time.Second
 
-// allowAnonymous says which paths, exactly, may be read without credentials.
+// allowAnonymous returns the exact paths that may be read without credentials.
 func allowAnonymous() []apiserverapi.AnonymousAuthCondition {
 	return []apiserverapi.AnonymousAuthCondition{{Path: "/livez"}, {Path: "/readyz"}, {Path: "/version"}}
 }

@@ -30,8 +30,8 @@ func TestAdvertisedAddress(t *testing.T) {
 	}
 }
 
-// TestAdvertisedAddressIsTheUsersToSet has a listener whose address would be given out otherwise.
-func TestAdvertisedAddressIsTheUsersToSet(t *testing.T) {
+// Without the user's argument the listener's address would be advertised.
+func TestUserSetsTheAdvertisedAddress(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

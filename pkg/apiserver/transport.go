@@ -17,9 +17,8 @@ import (
 // inProcessHost is the host of in-process URLs. Nothing resolves it.
 const inProcessHost = "http://in-process.invalid"
 
-// callerKey marks a request's context with who sends it. Only this package can
-// set it, and no request from the network carries a context value, so it needs no
-// secret.
+// callerKey is the context key of an in-process request's caller. Only this package can
+// set it, and requests from the network carry no context values, so no secret is needed.
 type callerKey struct{}
 
 // inProcessAuthenticator believes the in-process transport.
@@ -31,8 +30,8 @@ var inProcessAuthenticator = authenticator.RequestFunc(func(r *http.Request) (*a
 	return &authenticator.Response{User: u}, true, nil
 })
 
-// transport calls the API server's handler chain directly: past TLS and HTTP, not
-// past authentication, authorization, admission or audit.
+// transport calls the API server's handler chain directly. It bypasses TLS and HTTP, but
+// not authentication, authorization, admission or audit.
 type transport struct {
 	handler http.Handler
 	users   *courtesy
@@ -43,9 +42,9 @@ type transport struct {
 
 var _ http.RoundTripper = (*transport)(nil)
 
-// RoundTrip runs the handler in a goroutine and returns as soon as it has
-// answered, or has begun to stream. Ending the request's context, or closing the
-// response's body, ends the context that the handler sees.
+// RoundTrip runs the handler in a goroutine and returns as soon as the handler has
+// answered or begun to stream. Cancelling the request's context, or closing the
+// response's body, cancels the handler's context.
 func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	t.users.letUsersGoFirst(req.Context())
 	ctx, cancel := context.WithCancel(context.WithValue(req.Context(), callerKey{}, t.caller))
@@ -59,7 +58,7 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	w := newResponseWriter(ctx)
 	t.serving.Go(func() {
-		// Whatever ends the handler ends the response.
+		// The response ends with the handler, also if that panics.
 		defer func() {
 			if p := recover(); p != nil {
 				w.finish(fmt.Errorf("the API server aborted the request: %v", p))
@@ -67,7 +66,7 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 			}
 			w.finish(nil)
 		}()
-		defer func() { _ = in.Body.Close() }() // a reader's Close says nothing we could act on
+		defer func() { _ = in.Body.Close() }() // nothing could be done about an error
 		t.handler.ServeHTTP(w, in)
 	})
 	select {
@@ -92,12 +91,12 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	}, nil
 }
 
-// streamAfter is how much of a response is kept before the reader gets to see
-// it: answers to single objects fit, and cost no hand-over between goroutines.
+// streamAfter is how many bytes of a response are buffered before the reader sees them.
+// Responses with a single object fit, and need no switch between goroutines.
 const streamAfter = 64 << 10
 
-// responseWriter is the handler's side of a response. Its writes go to a buffer,
-// and wait for the reader once that is full.
+// responseWriter is the handler's side of a response. Writes go to a buffer, and block
+// while the buffer is full.
 type responseWriter struct {
 	ctx      context.Context
 	header   http.Header
@@ -126,7 +125,7 @@ var (
 func newResponseWriter(ctx context.Context) *responseWriter {
 	w := &responseWriter{ctx: ctx, header: make(http.Header), answered: make(chan struct{})}
 	w.changed.L = &w.mu
-	// A reader or writer that waits learns of the end through changed.
+	// Wake a waiting reader or writer when ctx is cancelled.
 	context.AfterFunc(ctx, func() {
 		w.mu.Lock()
 		defer w.mu.Unlock()
@@ -138,8 +137,8 @@ func newResponseWriter(ctx context.Context) *responseWriter {
 
 func (w *responseWriter) Header() http.Header { return w.header }
 
-// CloseNotify makes the API server's response wrappers keep Flush. The channel
-// stays silent: the request's context tells of the end.
+// CloseNotify makes the API server's response wrappers keep Flush. Nothing is sent on
+// the channel: handlers watch the request's context.
 func (w *responseWriter) CloseNotify() <-chan bool { return make(chan bool) }
 
 func (w *responseWriter) WriteHeader(status int) {
@@ -176,7 +175,7 @@ func (w *responseWriter) Flush() {
 	w.showLocked()
 }
 
-// showLocked lets the reader see what there is.
+// showLocked lets the reader see the buffer.
 func (w *responseWriter) showLocked() {
 	if !w.flushed {
 		w.flushed = true
@@ -185,7 +184,7 @@ func (w *responseWriter) showLocked() {
 	w.changed.Broadcast()
 }
 
-// finish ends the response; err says that it is not whole.
+// finish ends the response. A non-nil err means that the response is incomplete.
 func (w *responseWriter) finish(err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -235,8 +234,8 @@ func (b *body) Close() error {
 	return nil
 }
 
-// config returns a client configuration whose requests the caller makes, in
-// process. The server, not the client, limits the rate.
+// config returns a client configuration for in-process requests by the caller. The
+// server, not the client, limits the rate.
 func (t *transport) config() *rest.Config {
 	return &rest.Config{Host: inProcessHost, Transport: t, QPS: -1}
 }

@@ -113,7 +113,7 @@ func TestClosedBodyEndsTheHandler(t *testing.T) {
 	}
 }
 
-func TestEndedContextEndsCallAndHandler(t *testing.T) {
+func TestCancelledContextEndsCallAndHandler(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	enough := errors.New("enough")
 	_, tr, err := call(t, ctx, func(_ http.ResponseWriter, r *http.Request) {

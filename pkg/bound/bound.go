@@ -1,5 +1,5 @@
-// Package bound enforces limits on HTTP requests whose senders do not keep them: a client
-// that takes no context, or one that waits and sends a request again within one call.
+// Package bound sets contexts, such as deadlines, for HTTP requests of clients that do not
+// do so themselves: clients that take no context, or that retry a request within one call.
 package bound
 
 import (
@@ -10,22 +10,21 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Within returns the context to send a request with, made from the request's own, and
-// what releases it, which is called once: when the response's body is closed, or when
-// there is no response. An error refuses the request before it is sent; errors.Is finds
-// it in what the client returns. It is called concurrently, and again for each time that
-// a client sends the same request.
+// Within derives the context for sending a request from the request's own context. The
+// cancel function is called once: when the response's body is closed, or when there is no
+// response. If Within returns an error, the request is not sent, and the client returns an
+// error that wraps it. Within must be safe for concurrent use. It is called again each
+// time the client retries the request.
 type Within func(context.Context) (context.Context, context.CancelFunc, error)
 
-// All returns a copy of config through which every request is sent within what within
-// returns.
+// All returns a copy of config that sends every request with the context from within.
 func All(config *rest.Config, within Within) *rest.Config {
 	config = rest.CopyConfig(config)
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return &transport{next: next, within: within} })
 	return config
 }
 
-// Writes is All for requests that may change something; the others pass as they are.
+// Writes is like All, but does not change requests with the methods GET, HEAD and OPTIONS.
 func Writes(config *rest.Config, within Within) *rest.Config {
 	config = rest.CopyConfig(config)
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper {

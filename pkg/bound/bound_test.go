@@ -12,8 +12,8 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// client returns a client whose requests go through what wrap makes of a configuration,
-// to a server that answers "done", and how many requests have reached that.
+// client returns a client for a configuration changed by wrap, and the number of requests
+// that have reached its server, which answers "done".
 func client(t *testing.T, wrap func(*rest.Config) *rest.Config) (c *http.Client, url string, reached *int) {
 	t.Helper()
 	reached = new(int)

@@ -51,8 +51,8 @@ func serverCommand(stderr io.Writer, serve runServer) *cli.Command {
 			}
 			options.Version = Version
 			err = serve(c.Context, options)
-			if wrong := (config.Wrong{}); errors.As(err, &wrong) {
-				return wrong
+			if usage := (config.UsageError{}); errors.As(err, &usage) {
+				return usage
 			}
 			if err != nil {
 				return &runError{err: err, print: printer(options.Log, err)}

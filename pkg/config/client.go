@@ -2,11 +2,11 @@ package config
 
 import "github.com/urfave/cli/v2"
 
-// Client is what a command that talks to a server was told about it. Get one from ClientFlags.
+// Client holds the flags by which a command finds the server it talks to. ClientFlags returns one.
 type Client struct {
-	// Kubeconfig is the file of --kubeconfig; "" is none.
+	// Kubeconfig is the value of --kubeconfig; "" if the flag was not given.
 	Kubeconfig string
-	// Context is the context of --context; "" is the kubeconfig's current one.
+	// Context is the value of --context; "" means the kubeconfig's current context.
 	Context string
 
 	dataDir string
@@ -14,15 +14,15 @@ type Client struct {
 	loader  *loader
 }
 
-// ClientFlags returns the flags of every command that talks to a server, and what they are bound to, to be
-// used after a command line has been parsed with these flags. Without one, as for `reap kubectl`, it
-// holds what the environment and the configuration file say.
+// ClientFlags returns the flags of every command that talks to a server, and the Client they are bound to.
+// Use the Client after a command line has been parsed with these flags. If none is parsed, as for
+// `reap kubectl`, the Client holds what the environment and the configuration files say.
 func ClientFlags() ([]cli.Flag, *Client) {
 	s := DefaultServer()
 	c := &Client{dataDir: s.DataDir, loader: newLoader(s.options())}
 	c.option = stringOption(&c.dataDir, parseDataDir, option{
 		name: dataDirName, category: categoryAccess, placeholder: "DIR",
-		usage: "talk to the reap server of this data directory on this machine; wins over $KUBECONFIG",
+		usage: "talk to the reap server on this machine that uses this data directory; takes precedence over $KUBECONFIG",
 	})
 	return []cli.Flag{
 		&cli.StringFlag{
@@ -39,8 +39,8 @@ func ClientFlags() ([]cli.Flag, *Client) {
 	}, c
 }
 
-// DataDirFlags returns the flags of the commands that work on a data directory itself, and what finds it, to
-// be called after a command line has been parsed with these flags.
+// DataDirFlags returns the flags of the commands that work on a data directory itself, and a function that
+// returns the directory. Call it after a command line has been parsed with these flags.
 func DataDirFlags() (flags []cli.Flag, find func() (string, error)) {
 	s := DefaultServer()
 	c := &Client{dataDir: s.DataDir, loader: newLoader(s.options())}
@@ -53,9 +53,9 @@ func DataDirFlags() (flags []cli.Flag, find func() (string, error)) {
 // DataDirGiven reports whether the command line names the data directory.
 func (c *Client) DataDirGiven() bool { return c.option.flag.given }
 
-// DataDir returns the data directory of this machine's server, found as `reap server` finds it; "" where
-// nothing names one and there is no home directory. No file is read if the command line or the environment
-// names it, so that a file that only the server may read is in nobody's way.
+// DataDir returns the data directory of this machine's server, found as `reap server` finds it. It returns ""
+// if nothing names one and there is no home directory. If the command line or the environment names it, no
+// configuration file is read: those may be readable by the server's user alone.
 func (c *Client) DataDir() (string, error) {
 	given, found := c.loader.given(c.option, nil)
 	if !found {

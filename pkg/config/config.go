@@ -1,14 +1,14 @@
 // Package config holds the options of reap's commands: their defaults, the layers they are read from,
 // and what is accepted for each.
 //
-// An option is given on the command line, in the environment or in a YAML file, and the first of
-// these that gives it wins:
+// An option can be set on the command line, in the environment and in YAML files. The leftmost of these
+// places that sets it wins:
 //
 //	flag  >  REAP_… environment  >  <file>.d/*.yaml, last first  >  <file>  >  default
 //
-// Every error is one sentence that names the flag, the place it came from when that is not the command
-// line, and what is accepted instead. Loading and validating read files and change nothing. No error
-// holds the datastore endpoint, which may carry a password.
+// Every error is one line that names the flag, the source of the value unless it is the command line, and
+// the accepted values. Loading and validating read files and change nothing. No error contains the
+// datastore endpoint, which may hold a password.
 package config
 
 import (
@@ -20,83 +20,82 @@ import (
 
 // Server is what `reap server` runs with. Start from DefaultServer: the zero value is not valid.
 type Server struct {
-	// Version is that of the binary, for the ready file; the command sets it.
+	// Version is the binary's version, for the ready file. The command sets it.
 	Version string
 	// DataDir holds everything the server keeps: database, keys, kubeconfig. Absolute.
 	DataDir string
 	// BindAddress is the IP address the API server listens on.
 	BindAddress string
-	// HTTPSListenPort is the port it listens on; 0 picks a free one.
+	// HTTPSListenPort is the port the API server listens on; 0 picks a free one.
 	HTTPSListenPort int
-	// TLSSANs are names and addresses for the serving certificate, beyond those the server knows itself.
+	// TLSSANs are additional host names and IP addresses for the serving certificate.
 	TLSSANs []string
-	// DatastoreEndpoint is a kine endpoint; "" is SQLite in the data directory. It may hold a password:
-	// never print it.
+	// DatastoreEndpoint is a kine endpoint; "" means SQLite in the data directory. Never print it: it may
+	// hold a password.
 	DatastoreEndpoint string
 	// SQLiteSynchronous is "normal" or "full", as in SQLite's pragma.
 	SQLiteSynchronous string
-	// WriteKubeconfig is one more place for the admin kubeconfig, absolute; "" is none.
+	// WriteKubeconfig is the absolute path of a second copy of the admin kubeconfig; "" means no copy.
 	WriteKubeconfig string
-	// WriteKubeconfigMode is the file mode of that one; <data-dir>/admin.kubeconfig is 0600 always.
+	// WriteKubeconfigMode is the file mode of that copy. <data-dir>/admin.kubeconfig always has mode 0600.
 	WriteKubeconfigMode os.FileMode
-	// Disable holds names of the table in disable.go; ask Disabled, which knows what implies what.
+	// Disable holds names from the table in disable.go. Use Disabled to query it: a name can stand for a group.
 	Disable []string
 	// KubeAPIServerArgs are key=value pairs for the API server's own flags, without leading dashes.
 	KubeAPIServerArgs []string
-	// NewStore lets the server begin with an empty store where one existed before.
+	// NewStore lets the server start with an empty store although one existed before.
 	NewStore bool
 	Snapshot Snapshot
 	Log      Log
 	GC       GC
 }
 
-// Snapshot is how the server makes snapshots of itself.
+// Snapshot configures the snapshots that the server makes of itself.
 type Snapshot struct {
-	// Interval is the time between two; 0 is never.
+	// Interval is the time between two snapshots; 0 means none are made.
 	Interval time.Duration
-	// Retain is how many stay.
+	// Retain is the number of snapshots to keep.
 	Retain int
-	// Dir is the folder for them, absolute; "" is SnapshotDir.
+	// Dir is the absolute path of the folder for snapshots; "" means SnapshotDir.
 	Dir string
 }
 
-// Log is how a command writes its log.
+// Log configures a command's log.
 type Log struct {
 	// Level is trace, debug, info, warn or error.
 	Level string
-	// Format is text, logfmt or json; text is for people on a terminal, and logfmt elsewhere.
+	// Format is text, logfmt or json. Text means lines for people on a terminal, and logfmt elsewhere.
 	Format string
 }
 
-// GC is how the collector works.
+// GC configures the collector.
 type GC struct {
-	// Workers is how many objects are worked on at once; 0 is by the machine's cores.
+	// Workers is the number of objects processed at the same time; 0 derives it from the number of cores.
 	Workers int
-	// Ignore are resources the collector does not look at, each written resource or resource.group.
+	// Ignore lists resources that the collector ignores, each written resource or resource.group.
 	Ignore []string
-	// Resync is the interval between sweeps, which compare the graph with fresh lists; 0 is never.
+	// Resync is the interval between sweeps, which compare the graph with fresh lists; 0 disables them.
 	Resync time.Duration
-	// SyncTimeout bounds how long a foreground deletion waits without progress, and
-	// SyncTimeoutPerDependent is added for each object that still depends on it; a SyncTimeout of 0 is for
-	// ever.
+	// SyncTimeout bounds how long a foreground deletion waits without progress; 0 means for ever.
+	// SyncTimeoutPerDependent is added for each object that still depends on the waiting one.
 	SyncTimeout, SyncTimeoutPerDependent time.Duration
 	// CycleDetection breaks rings of objects that block each other in foreground deletion.
 	CycleDetection bool
-	// Check is how often the collector verifies its own graph; 0 is never.
+	// Check is the interval at which the collector verifies its own graph; 0 disables it.
 	Check time.Duration
-	// Guard is how many deletions within ten minutes may rest on lookups alone before the collector pauses itself; 0 is any
-	// number.
+	// Guard is the number of deletions within ten minutes that may rest on lookups alone before the collector pauses
+	// itself; 0 means no limit.
 	Guard int
-	// OrphanTimeout bounds how long an orphaning deletion waits for resources that cannot be read; 0 is
+	// OrphanTimeout bounds how long an orphaning deletion waits for resources that cannot be read; 0 means
 	// for ever.
 	OrphanTimeout time.Duration
-	// AfterRestore is "hold" or "run": whether the first start on a store that was restored from a snapshot waits for
-	// somebody who has looked at what would be collected.
+	// AfterRestore is "hold" or "run": whether the first start after a restore waits until somebody has checked what
+	// would be collected.
 	AfterRestore string
 }
 
-// DefaultServer returns the options of a server that nothing was said to. Its DataDir is empty, which
-// Validate refuses, for an ordinary user without a home directory.
+// DefaultServer returns the defaults. DataDir is empty, which Validate refuses, for an ordinary user
+// without a home directory.
 func DefaultServer() Server {
 	return Server{
 		DataDir:             defaultDataDir(os.Geteuid(), os.LookupEnv),
@@ -116,14 +115,14 @@ func (s Server) SQLite() bool {
 	return s.DatastoreEndpoint == "" || scheme == "sqlite"
 }
 
-// SharedDatastore reports whether other servers may be using the same datastore, so that the collector
-// and the controllers need to elect a leader.
+// SharedDatastore reports whether other servers may use the same datastore. If so, the collector and the
+// controllers need leader election.
 func (s Server) SharedDatastore() bool {
 	return !s.SQLite()
 }
 
-// Disabled reports whether the named part of the table in disable.go is turned off, by its own name or
-// by that of the group it is in.
+// Disabled reports whether a part from the table in disable.go is turned off, by its own name or by its
+// group's name.
 func (s Server) Disabled(name string) bool {
 	if slices.Contains(s.Disable, name) {
 		return true
@@ -131,9 +130,9 @@ func (s Server) Disabled(name string) bool {
 	return isController(name) && slices.Contains(s.Disable, allControllers)
 }
 
-// Wrong is an error about what was configured that only the part concerned could
-// find, before anything was done.
-type Wrong struct{ Err error }
+// UsageError is invalid configuration found after loading, before anything changed. The command exits
+// with code 2.
+type UsageError struct{ Err error }
 
-func (w Wrong) Error() string { return w.Err.Error() }
-func (w Wrong) Unwrap() error { return w.Err }
+func (u UsageError) Error() string { return u.Err.Error() }
+func (u UsageError) Unwrap() error { return u.Err }

@@ -4,8 +4,8 @@ import "path/filepath"
 
 const dataDirName = "data-dir"
 
-// defaultDataDir is /var/lib/reap for root and reap under the XDG data home for everyone else, or ""
-// where there is no home. As the XDG specification asks, a relative $XDG_DATA_HOME counts as none.
+// defaultDataDir returns /var/lib/reap for root, reap below the XDG data home for everyone else, and ""
+// if there is no home directory. As the XDG specification requires, a relative $XDG_DATA_HOME is ignored.
 func defaultDataDir(euid int, lookupEnv func(string) (string, bool)) string {
 	if euid == 0 {
 		return "/var/lib/reap"
@@ -19,17 +19,17 @@ func defaultDataDir(euid int, lookupEnv func(string) (string, bool)) string {
 	return ""
 }
 
-// PKIDir is where a server on the data directory keeps its certificates and keys.
+// PKIDir returns the directory below the data directory for certificates and keys.
 func PKIDir(dataDir string) string {
 	return filepath.Join(dataDir, "pki")
 }
 
-// SnapshotDir is where snapshots of the server on the data directory are unless somebody says otherwise.
+// SnapshotDir returns the default directory for snapshots of the server that uses the data directory.
 func SnapshotDir(dataDir string) string {
 	return filepath.Join(dataDir, "snapshots")
 }
 
-// AdminKubeconfig is the kubeconfig that a server on the data directory writes for its administrator.
+// AdminKubeconfig returns the path of the kubeconfig that the server writes for its administrator.
 func AdminKubeconfig(dataDir string) string {
 	return filepath.Join(dataDir, "admin.kubeconfig")
 }

@@ -6,11 +6,11 @@ import (
 	"strings"
 )
 
-// allControllers stands for every controller of the table, those added later too. The collector is not
-// one of them: it has a name of its own.
+// allControllers stands for every controller in the table, but not for the collector, which has its own
+// name.
 const allControllers = "controllers"
 
-// parts is what --disable accepts. Whoever adds a controller to pkg/controllers adds its name here.
+// parts lists what --disable accepts. Every controller of pkg/controllers must be here.
 var parts = []struct {
 	name       string
 	controller bool
@@ -54,5 +54,5 @@ func checkPart(name string) error {
 	if slices.Contains(names, name) {
 		return nil
 	}
-	return fmt.Errorf("nothing is called %q%s: there is %s", name, didYouMean(name, names), strings.Join(names, ", "))
+	return fmt.Errorf("unknown part %q%s: give one of %s", name, didYouMean(name, names), strings.Join(names, ", "))
 }

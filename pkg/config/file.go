@@ -13,19 +13,20 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// A setting is one value as it was written, and where.
+// setting is one value as it was written, and its source.
 type setting struct {
 	text string
 	// source is a phrase for errors, "" for the command line.
 	source string
 }
 
-// settings are what the files together say: an option's name to its value, or its list's elements. An
-// option that is there with no element is a list that was emptied.
+// settings holds the merged content of all files: an option's name to its value, or to its list's elements.
+// A name without elements means an empty list.
 type settings map[string][]setting
 
-// readFiles merges a file and those in its .d directory, in lexical order, each over what came before.
-// The main file may be missing unless it is required; what is beside it counts all the same.
+// readFiles merges the main file and those in its .d directory, in lexical order; later files take
+// precedence. The .d directory is read even if the main file is missing, which is an error only if it is
+// required.
 func readFiles(path string, required bool, options []*option) (settings, error) {
 	merged := settings{}
 	content, err := os.ReadFile(path)
@@ -47,7 +48,7 @@ func readFiles(path string, required bool, options []*option) (settings, error) 
 		return nil, unreadable(dir, err)
 	}
 	for _, e := range entries {
-		// As for a shell's *.yaml, a leading dot hides a file: editors keep their own there.
+		// Files with a leading dot are skipped, as by a shell's *.yaml: editors keep their temporary files there.
 		if !strings.HasSuffix(e.Name(), ".yaml") || strings.HasPrefix(e.Name(), ".") {
 			continue
 		}
@@ -64,15 +65,15 @@ func readFiles(path string, required bool, options []*option) (settings, error) 
 }
 
 func unreadable(path string, err error) error {
-	// The path error repeats the path and names a system call, which helps nobody.
+	// Drop the path error: it repeats the path and adds only the name of a system call.
 	if pathErr := (*fs.PathError)(nil); errors.As(err, &pathErr) {
 		err = pathErr.Err
 	}
 	return fmt.Errorf("reading configuration file %s: %w; correct it, or give --config= to read none", path, err)
 }
 
-// merge puts one file over what earlier ones said. Keys are read as nodes, not decoded into a map:
-// nodes keep line numbers, duplicate keys, and numbers as they were written, such as the octal 0600.
+// merge adds one file, which takes precedence over earlier ones. Keys are read as nodes, not decoded into a
+// map: nodes keep line numbers, duplicate keys, and numbers as they were written, such as the octal 0600.
 func (s settings) merge(path string, content []byte, options []*option) error {
 	decoder := yaml.NewDecoder(bytes.NewReader(content))
 	var document, second yaml.Node
@@ -100,7 +101,7 @@ func (s settings) merge(path string, content []byte, options []*option) error {
 		return fmt.Errorf("%s:%d: a configuration file is made of lines such as \"data-dir: /srv/reap\"", path, root.Line)
 	}
 
-	seen := map[string]int{} // an option's name to the line that gave it
+	seen := map[string]int{} // an option's name to its line
 	for i := 0; i < len(root.Content); i += 2 {
 		key, value := resolve(root.Content[i]), resolve(root.Content[i+1])
 		at := fmt.Sprintf("%s:%d", path, key.Line)
@@ -148,7 +149,7 @@ func findOption(name string, options []*option) (*option, error) {
 	return nil, fmt.Errorf("unknown option %q%s", name, didYouMean(name, names))
 }
 
-// scalars returns the raw texts of a value: one, or a list's elements.
+// scalars returns the raw text of a scalar, or of each element of a list.
 func scalars(value *yaml.Node, o *option) ([]string, error) {
 	switch {
 	case value.Kind == yaml.ScalarNode && value.Tag == "!!null":
@@ -164,7 +165,7 @@ func scalars(value *yaml.Node, o *option) ([]string, error) {
 	for _, e := range value.Content {
 		e = resolve(e)
 		if e.Kind != yaml.ScalarNode || e.Tag == "!!null" {
-			return nil, fmt.Errorf("%q takes a list of plain values, and one of these is not", o.name)
+			return nil, fmt.Errorf("%q takes a list of plain values; one of these is a list, a map or null", o.name)
 		}
 		texts = append(texts, e.Value)
 	}
@@ -185,7 +186,7 @@ func emptyList(o *option) string {
 	return ""
 }
 
-// resolve follows a YAML alias to what it stands for.
+// resolve follows YAML aliases to the node they refer to.
 func resolve(n *yaml.Node) *yaml.Node {
 	for n.Kind == yaml.AliasNode {
 		n = n.Alias

@@ -9,7 +9,7 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// layers is what a test says in each of them. Files are named from the main file's directory:
+// layers holds what a test sets in each layer. File names are relative to the main file's directory:
 // "config.yaml", "config.yaml.d/10.yaml".
 type layers struct {
 	args  []string
@@ -17,8 +17,8 @@ type layers struct {
 	files map[string]string
 }
 
-// load resolves layers as `reap server` does, with the default configuration file moved into a
-// directory of the test, which it returns.
+// load resolves layers as `reap server` does, with the default configuration file in a temporary directory,
+// which it returns.
 func load(t *testing.T, in layers) (Server, string, error) {
 	t.Helper()
 	dir := t.TempDir()

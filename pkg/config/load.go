@@ -13,10 +13,10 @@ const (
 	defaultConfigFile = "/etc/reap/config.yaml"
 )
 
-// loader resolves the layers of one command's options. It is used once.
+// loader resolves the layers of one command's options. It must not be reused.
 type loader struct {
 	options []*option
-	// config names the file; it is an option in the two layers above the file.
+	// config is the option that names the main file. Only the command line and the environment can set it.
 	config     *option
 	configFile string
 	lookupEnv  func(string) (string, bool)
@@ -31,7 +31,7 @@ func newLoader(options []*option) *loader {
 	l.config = stringOption(&l.configFile, parsePath, option{
 		name: configName, category: categoryGeneral, placeholder: "FILE",
 		usage: "YAML file whose keys are the names of these flags; FILE.d/*.yaml are read after it, and \"key+\" " +
-			"appends to a list; empty reads none",
+			"appends to a list; an empty value reads none",
 	})
 	return l
 }
@@ -44,8 +44,8 @@ func (l *loader) flags() []cli.Flag {
 	return flags
 }
 
-// load sets every option that some layer gives, from the highest that does. After an error the options
-// are in no particular state.
+// load sets every option that some layer gives, from the highest such layer. After an error the options'
+// values are undefined.
 func (l *loader) load() error {
 	files, err := l.files()
 	if err != nil {
@@ -61,7 +61,8 @@ func (l *loader) load() error {
 	return nil
 }
 
-// files reads the configuration file, and those beside it, that the two layers above name.
+// files reads the main configuration file, which the command line or the environment may name, and its .d
+// directory.
 func (l *loader) files() (settings, error) {
 	given, named := l.given(l.config, nil)
 	if err := apply(l.config, given); err != nil {
@@ -73,11 +74,11 @@ func (l *loader) files() (settings, error) {
 	return readFiles(l.configFile, named, l.options)
 }
 
-// given returns what the highest layer that gives the option says.
+// given returns the option's values from the highest layer that gives it.
 //
-// An environment variable that is empty counts as not set: a container's template sets one to "" where
-// it has nothing to say. Variables that name no option are not errors, unlike a file's keys: Kubernetes
-// itself sets REAP_PORT and its like in every pod beside a Service called reap.
+// An empty environment variable counts as not set, because container templates set unused variables to "".
+// Unlike an unknown key in a file, an unknown REAP_ variable is no error: Kubernetes itself sets REAP_PORT
+// and similar ones in every pod beside a Service called reap.
 func (l *loader) given(o *option, files settings) ([]setting, bool) {
 	if o.flag.given {
 		var given []setting
@@ -91,7 +92,7 @@ func (l *loader) given(o *option, files settings) ([]setting, bool) {
 		if !o.list || o.commas {
 			return []setting{{text: text, source: source}}, true
 		}
-		// A variable cannot be repeated, and these values have commas in them: one to a line.
+		// A variable cannot be repeated, and these values may contain commas: each line is an element.
 		var given []setting
 		for line := range strings.Lines(text) {
 			given = append(given, setting{text: strings.TrimSpace(line), source: source})
@@ -102,8 +103,8 @@ func (l *loader) given(o *option, files settings) ([]setting, bool) {
 	return given, found
 }
 
-// apply sets an option. Its errors name the flag even when the value came from elsewhere: that is the
-// name to look up.
+// apply sets an option. Its errors name the flag even if the value came from another layer: users can look
+// up the flag.
 func apply(o *option, given []setting) error {
 	if o.list {
 		o.reset()

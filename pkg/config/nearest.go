@@ -7,10 +7,10 @@ import (
 	"github.com/xrash/smetrics"
 )
 
-// Nearest returns the candidate that word was most likely meant to be, or "" if none is close.
-// Underscores, leading dashes and letter case do not count.
+// Nearest returns the candidate most similar to word, or "" if none is close. It ignores underscores, leading
+// dashes and letter case.
 func Nearest(word string, candidates []string) string {
-	// The boost and prefix are Winkler's own; below the threshold a suggestion puzzles more than it helps.
+	// Boost and prefix are Winkler's own values; below the threshold a suggestion confuses more than it helps.
 	const boost, prefix, threshold = 0.7, 4, 0.75
 
 	word = strings.ToLower(strings.ReplaceAll(strings.TrimLeft(word, "-"), "_", "-"))
@@ -23,7 +23,7 @@ func Nearest(word string, candidates []string) string {
 	return nearest
 }
 
-// didYouMean is a suggestion to put behind the word in an error, or nothing.
+// didYouMean returns a suggestion to append to the word in an error, or "".
 func didYouMean(word string, candidates []string) string {
 	if n := Nearest(word, candidates); n != "" {
 		return fmt.Sprintf(" (did you mean %q?)", n)

@@ -10,44 +10,44 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// option is one setting of a command, bound to the field it sets. One option is a flag, an environment
-// variable and a key of the YAML file at once.
+// option is one setting of a command, bound to the field it sets. Each option is a flag, an environment
+// variable and a key of the YAML file.
 type option struct {
 	name string
-	// alias is a second flag name and YAML key, "" for none. A list has none: urfave copies a value
-	// from one name to the other, which would double its elements.
+	// alias is a second flag name and YAML key, "" for none. A list must not have one: urfave copies values
+	// from one name to the other, which would duplicate the list's elements.
 	alias string
-	// category, placeholder, usage and shown are for the help; shown is the default as it is written there.
+	// category, placeholder, usage and shown are for the help; shown is the text of the default.
 	category, placeholder, usage, shown string
-	// list options are given any number of times.
+	// list is true if the option can be repeated.
 	list bool
-	// commas separate the elements of a list too.
+	// commas is true if commas separate a list's elements.
 	commas bool
-	// reset empties a list; nil for what is not one.
+	// reset empties a list; nil if the option is not a list.
 	reset func()
-	// set takes one value, or one more element of a list. Its error says what is wrong with the value
-	// and what is accepted; the caller adds the option's name and where the value came from.
+	// set sets the value, or appends an element to a list. Its error says what is wrong with the value
+	// and what is accepted; the caller adds the option's name and the source of the value.
 	set func(text string) error
 
-	// flag is what the command line gave.
+	// flag holds what the command line gave.
 	flag flagValue
-	// boolean options may be given on the command line without a value, for true.
+	// boolean is true if the flag without a value means true.
 	boolean bool
 }
 
-// flagValue collects a flag's raw values in urfave's parser, so that all layers are parsed by the same
-// code and the layer that a value came from is known.
+// flagValue collects a flag's raw values in urfave's parser. This way the same code parses the values of all
+// layers, and the layer of each value is known.
 type flagValue struct {
 	list   bool
 	bare   bool
 	given  bool
 	values []string
-	// env is the environment variable that the same option is given by.
+	// env is the option's environment variable.
 	env string
 }
 
-// Environment returns the environment variable that gives the same option as a flag, "" for a flag that is no option.
-// The key in a configuration file is the flag's name.
+// Environment returns the environment variable of the same option as a flag, "" for a flag that is not an option of
+// this package. The option's key in a configuration file is the flag's name.
 func Environment(f cli.Flag) string {
 	if g, ok := f.(*cli.GenericFlag); ok {
 		if v, ok := g.Value.(*flagValue); ok {
@@ -57,7 +57,7 @@ func Environment(f cli.Flag) string {
 	return ""
 }
 
-// Set implements flag.Value. The last one of a single value wins.
+// Set implements flag.Value. Unless the option is a list, the last value wins.
 func (v *flagValue) Set(text string) error {
 	v.given = true
 	if !v.list {
@@ -75,12 +75,12 @@ func (v *flagValue) String() string {
 	return strings.Join(v.values, ",")
 }
 
-// env is the name of the option's environment variable.
+// env returns the name of the option's environment variable.
 func (o *option) env() string {
 	return "REAP_" + strings.ToUpper(strings.ReplaceAll(o.name, "-", "_"))
 }
 
-// names are all the names that the option has on the command line and in a file.
+// names returns the option's names on the command line and in files.
 func (o *option) names() []string {
 	if o.alias == "" {
 		return []string{o.name}
@@ -88,8 +88,8 @@ func (o *option) names() []string {
 	return []string{o.name, o.alias}
 }
 
-// cliFlag is the option as a flag. It does not name its environment variable to urfave, which would
-// then read it by itself and hide which of the two gave the value.
+// cliFlag returns the option as a flag. It does not pass the environment variable to urfave, which would then
+// read the variable itself and hide which layer the value came from.
 func (o *option) cliFlag() cli.Flag {
 	o.flag.list = o.list
 	o.flag.bare = o.boolean
@@ -107,7 +107,7 @@ func (o *option) cliFlag() cli.Flag {
 	return f
 }
 
-// elements splits a text into a list's elements. An empty text has none, which is how a list is emptied.
+// elements splits a text into a list's elements. An empty text has none: it empties the list.
 func (o *option) elements(text string) []string {
 	if !o.commas {
 		if text == "" {
@@ -124,7 +124,7 @@ func (o *option) elements(text string) []string {
 	return elements
 }
 
-// asIs accepts a string by check alone.
+// asIs returns a parser that checks a string and does not change it.
 func asIs(check func(string) error) func(string) (string, error) {
 	return func(text string) (string, error) { return text, check(text) }
 }
@@ -149,7 +149,8 @@ func listOption(target *[]string, parse func(string) (string, error), o option) 
 	return &o
 }
 
-// intOption says accept of a text that is no number; check says it of one that is.
+// intOption binds an int. accept says which values are accepted, for a text that is not a number; check
+// returns its own error for a number out of range.
 func intOption(target *int, check func(int) error, accept string, o option) *option {
 	o.shown = strconv.Itoa(*target)
 	o.set = func(text string) error {
@@ -163,7 +164,7 @@ func intOption(target *int, check func(int) error, accept string, o option) *opt
 	return &o
 }
 
-// durationOption reads a duration such as 90s or 1h; 0 stands for never or for ever, as the usage says.
+// durationOption parses a duration such as 90s or 1h. The option's usage says what 0 means.
 func durationOption(target *time.Duration, check func(time.Duration) error, accept string, o option) *option {
 	o.shown = target.String()
 	o.set = func(text string) error {
@@ -191,7 +192,7 @@ func boolOption(target *bool, o option) *option {
 	return &o
 }
 
-// modeOption reads octal, with or without a leading 0 or 0o.
+// modeOption parses an octal number, with or without a leading 0 or 0o.
 func modeOption(target *os.FileMode, o option) *option {
 	o.shown = fmt.Sprintf("%04o", *target)
 	o.set = func(text string) error {

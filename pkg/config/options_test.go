@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// twoValues has two values for every option, neither of them its default but where there are no more.
+// twoValues has two values for every option. Neither is the default, unless the option has only two values.
 var twoValues = map[string][2]string{
 	"data-dir":                      {"/a", "/b"},
 	"datastore-endpoint":            {"postgres://a/reap", "nats://b"},
@@ -36,8 +36,8 @@ var twoValues = map[string][2]string{
 	"log-format":                    {"json", "text"},
 }
 
-// TestEveryOptionInEveryPlace gives each option of the server in each place, alone and over each lower one.
-// What the flag alone does is what each of them has to do; and it sets one field, which is its own.
+// TestEveryOptionInEveryPlace gives each option of the server in each place, alone and over each lower place.
+// The result must be the same as with the flag alone, and each option must set exactly one field, its own.
 func TestEveryOptionInEveryPlace(t *testing.T) {
 	must := func(in layers) Server {
 		t.Helper()
@@ -48,7 +48,7 @@ func TestEveryOptionInEveryPlace(t *testing.T) {
 		return s
 	}
 	defaults := must(layers{})
-	setBy := map[string]string{} // a field's name to its option's
+	setBy := map[string]string{} // a field's name to its option's name
 	for _, o := range (&Server{}).options() {
 		values, known := twoValues[o.name]
 		if !known {
@@ -63,11 +63,11 @@ func TestEveryOptionInEveryPlace(t *testing.T) {
 		}
 		fields := differences(reflect.ValueOf(defaults), reflect.ValueOf(want[0]), "")
 		if len(fields) != 1 || setBy[fields[0]] != "" {
-			t.Fatalf("--%s=%s sets %v, and %q did so, too", o.name, values[0], fields, setBy[fields[0]])
+			t.Fatalf("--%s=%s sets %v, want one field that no other option sets; %q set it before", o.name, values[0], fields, setBy[fields[0]])
 		}
 		setBy[fields[0]] = o.name
 		if reflect.DeepEqual(want[0], want[1]) {
-			t.Fatalf("--%s: %q and %q are the same", o.name, values[0], values[1])
+			t.Fatalf("--%s: %q and %q have the same effect", o.name, values[0], values[1])
 		}
 		for high := range places {
 			for i, value := range values {

@@ -35,8 +35,8 @@ var places = []place{
 	{"main file", file("config.yaml")},
 }
 
-// kinds has an option of each kind, with a value for each place and how it is read back. Every value
-// differs from the default.
+// kinds has an option of each kind, with a value for each place and the expected result. Every value differs
+// from the default.
 var kinds = []struct {
 	kind   string
 	option string
@@ -121,7 +121,7 @@ func TestEachPlaceBeatsEachLowerOne(t *testing.T) {
 	}
 }
 
-// One option given high must not keep another from being taken from below.
+// An option set in a high layer must not hide other options in lower layers.
 func TestEachOptionComesFromItsOwnPlace(t *testing.T) {
 	s, _, err := load(t, layers{
 		args:  []string{"--bind-address=10.0.0.1"},

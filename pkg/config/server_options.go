@@ -6,7 +6,7 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// The headings of the help, which urfave sorts.
+// The headings in the help. urfave sorts them.
 const (
 	categoryAccess       = "Access"
 	categoryCollector    = "Collector"
@@ -16,8 +16,8 @@ const (
 	categoryStorage      = "Storage"
 )
 
-// ServerFlags returns the flags of `reap server` and the function that resolves all layers into its
-// options, to be called once, after a command line has been parsed with these flags.
+// ServerFlags returns the flags of `reap server`, and a function that resolves all layers into its options.
+// Call the function once, after a command line has been parsed with these flags.
 func ServerFlags() ([]cli.Flag, func() (Server, error)) {
 	s := DefaultServer()
 	l := newLoader(s.options())
@@ -29,7 +29,7 @@ func ServerFlags() ([]cli.Flag, func() (Server, error)) {
 	}
 }
 
-// options are the server's, bound to s, whose values they show as defaults.
+// options returns the server's options, bound to s. The help shows the values of s as defaults.
 func (s *Server) options() []*option {
 	own := []*option{
 		stringOption(&s.DataDir, parseDataDir, option{
@@ -43,17 +43,17 @@ func (s *Server) options() []*option {
 		}),
 		stringOption(&s.SQLiteSynchronous, asIs(oneOf(synchronousLevels)), option{
 			name: "sqlite-synchronous", category: categoryStorage, placeholder: "LEVEL",
-			usage: "normal or full: after a power cut, normal may have lost the last commits; full loses none " +
+			usage: "normal or full: after a power cut, normal may lose the last commits; full loses none " +
 				"and writes more",
 		}),
 		boolOption(&s.NewStore, option{
 			name: "new-store", category: categoryStorage, placeholder: "BOOL",
-			usage: "begin with an empty database though there was one before: without it that is an error, since what the " +
-				"server has lost would be taken for deleted",
+			usage: "start with an empty database although there was one before; otherwise that is an error, because clients " +
+				"would take the lost objects for deleted",
 		}),
 		durationOption(&s.Snapshot.Interval, checkSnapshotInterval, acceptSnapshotInterval, option{
 			name: "snapshot-interval", category: categorySnapshots, placeholder: "INTERVAL",
-			usage: "how often to save a snapshot of the datastore and the keys; 0 is never",
+			usage: "how often to save a snapshot of the datastore and the keys; 0: never",
 		}),
 		intOption(&s.Snapshot.Retain, checkRetain, acceptRetain, option{
 			name: "snapshot-retain", category: categorySnapshots, placeholder: "N",
@@ -73,11 +73,11 @@ func (s *Server) options() []*option {
 		}),
 		listOption(&s.TLSSANs, parseSAN, option{
 			name: "tls-san", commas: true, category: categoryAccess, placeholder: "NAME",
-			usage: "further host name or IP address for the serving certificate (repeatable, or a,b)",
+			usage: "additional host name or IP address for the serving certificate (repeatable, or a,b)",
 		}),
 		stringOption(&s.WriteKubeconfig, parsePath, option{
 			name: "write-kubeconfig", category: categoryAccess, placeholder: "FILE",
-			usage: "write the admin kubeconfig to this file too",
+			usage: "also write the admin kubeconfig to this file",
 		}),
 		modeOption(&s.WriteKubeconfigMode, option{
 			name: "write-kubeconfig-mode", category: categoryAccess, placeholder: "MODE",
@@ -85,8 +85,8 @@ func (s *Server) options() []*option {
 		}),
 		listOption(&s.Disable, asIs(checkPart), option{
 			name: "disable", commas: true, category: categoryControlPlane, placeholder: "PART",
-			usage: "part that does not run, one of " + strings.Join(partNames(), ", ") + "; controllers is all of those " +
-				"after it (repeatable, or a,b)",
+			usage: "part to turn off, one of " + strings.Join(partNames(), ", ") + "; controllers turns off all parts " +
+				"that follow it here (repeatable, or a,b)",
 		}),
 		listOption(&s.KubeAPIServerArgs, parseAPIServerArg, option{
 			name: "kube-apiserver-arg", category: categoryControlPlane, placeholder: "KEY=VALUE",
@@ -100,7 +100,7 @@ func (g *GC) options() []*option {
 	return []*option{
 		intOption(&g.Workers, checkWorkers, acceptWorkers, option{
 			name: "gc-workers", alias: "concurrent-gc-syncs", category: categoryCollector, placeholder: "N",
-			usage: "objects to work on at the same time; 0: depends on the number of cores",
+			usage: "objects to process at the same time; 0: depends on the number of cores",
 		}),
 		listOption(&g.Ignore, asIs(checkResource), option{
 			name: "gc-ignore", commas: true, category: categoryCollector, placeholder: "RESOURCE",
@@ -108,11 +108,11 @@ func (g *GC) options() []*option {
 		}),
 		durationOption(&g.Resync, checkResync, acceptResync, option{
 			name: "gc-resync", category: categoryCollector, placeholder: "INTERVAL",
-			usage: "how often to compare what the collector knows with fresh lists of everything; 0: never",
+			usage: "how often to compare the collector's graph with fresh lists of all objects; 0: never",
 		}),
 		durationOption(&g.SyncTimeout, checkNotNegative, acceptForEver, option{
 			name: "gc-sync-timeout", category: categoryCollector, placeholder: "DURATION",
-			usage: "how long a foreground deletion waits without progress before its object is deleted all the same; 0: for ever",
+			usage: "how long a foreground deletion waits without progress before the object is deleted anyway; 0: for ever",
 		}),
 		durationOption(&g.SyncTimeoutPerDependent, checkNotNegative, acceptForEver, option{
 			name: "gc-sync-timeout-per-dependent", category: categoryCollector, placeholder: "DURATION",
@@ -124,16 +124,16 @@ func (g *GC) options() []*option {
 		}),
 		durationOption(&g.Check, checkNotNegative, acceptForEver, option{
 			name: "gc-check", category: categoryCollector, placeholder: "INTERVAL",
-			usage: "how often the collector verifies its own graph and logs what is wrong with it, for development; 0: never",
+			usage: "how often the collector verifies its own graph and logs inconsistencies, for development; 0: never",
 		}),
 		intOption(&g.Guard, checkCount, acceptCount, option{
 			name: "gc-guard", category: categoryCollector, placeholder: "N",
-			usage: "pause the collector before more than N deletions within ten minutes rest on lookups alone: nobody has seen an owner being deleted, as after a restore that went wrong; 0 is no limit",
+			usage: "pause the collector before more than N deletions within ten minutes rest on lookups alone, without a watch event for the owner's deletion, as after a restore that went wrong; 0: no limit",
 		}),
 		stringOption(&g.AfterRestore, asIs(oneOf(afterRestore)), option{
 			name: "gc-after-restore", category: categoryCollector, placeholder: "WHAT",
-			usage: "what the first start after 'reap snapshot restore' does: hold stops the collector and the controllers " +
-				"that delete until 'reap resume', run does not",
+			usage: "first start after 'reap snapshot restore': hold stops the collector and the controllers that delete " +
+				"objects until 'reap resume'; run starts them at once",
 		}),
 		durationOption(&g.OrphanTimeout, checkNotNegative, acceptForEver, option{
 			name: "gc-orphan-timeout", category: categoryCollector, placeholder: "DURATION",
@@ -150,7 +150,7 @@ func (l *Log) options() []*option {
 		}),
 		stringOption(&l.Format, asIs(oneOf(logFormats)), option{
 			name: "log-format", category: categoryGeneral, placeholder: "FORMAT",
-			usage: "text, which is lines for people on a terminal and logfmt elsewhere; logfmt; or json",
+			usage: "text, logfmt or json; text means lines for people on a terminal, and logfmt elsewhere",
 		}),
 	}
 }

@@ -20,8 +20,8 @@ var (
 	synchronousLevels = []string{"normal", "full"}
 	afterRestore      = []string{"hold", "run"}
 
-	// endpointSchemes are kine's drivers that DESIGN §5 promises. kine's others are left out on purpose:
-	// memory and t4 are not for keeping objects, and litestream would be taken for a shared datastore.
+	// endpointSchemes are the drivers of kine that reap supports. The others are excluded on purpose: memory
+	// and t4 do not keep objects, and SharedDatastore would take litestream for a shared datastore.
 	endpointSchemes = []string{
 		"sqlite", "postgres", "postgresql", "mysql", "http", "https", "unix", "unixs", "nats", "jetstream",
 	}
@@ -30,17 +30,18 @@ var (
 	argPattern    = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]*$`)
 )
 
-// The ranges of numbers, said the same way whether a number is out of it or the text is none.
+// The ranges of numbers, and the texts about them in errors: the same for a number out of range and for a
+// text that is not a number.
 const (
 	maxPort       = 65535
 	acceptPort    = "give 1 to 65535, or 0 for a free one"
-	maxWorkers    = 1000 // to catch slips: more at once has no use on any machine
+	maxWorkers    = 1000 // catches typing errors: more workers help on no machine
 	acceptCount   = "give a number, or 0 for no limit"
 	acceptWorkers = "give 1 to 1000, or 0 for as many as suit the machine"
 )
 
-// Validate returns the first thing that is wrong, for options that were not loaded but put together in
-// code, and for defaults that do not hold on this machine. It touches nothing.
+// Validate returns the first invalid option. It is needed for options that were set in code and not loaded,
+// and for defaults that are invalid on this machine. It changes nothing.
 func (s Server) Validate() error {
 	for _, c := range []struct {
 		option string
@@ -97,14 +98,14 @@ func oneOf(accepted []string) func(string) error {
 	}
 }
 
-// parsePath makes a path absolute, relative to the working directory. The shell does not expand a
-// tilde after "=", nor does anyone in a file; taken literally it would make a directory of that name.
+// parsePath makes a path absolute, relative to the working directory. It refuses a leading tilde, which the
+// shell does not expand after "=" or in a file: taken literally it would create a directory named "~".
 func parsePath(path string) (string, error) {
 	if path == "" {
 		return "", nil
 	}
 	if path == "~" || strings.HasPrefix(path, "~/") {
-		return "", fmt.Errorf("%q: ~ is not expanded here, write the path in full", path)
+		return "", fmt.Errorf("%q: ~ is not expanded here: write the full path", path)
 	}
 	absolute, err := filepath.Abs(path)
 	if err != nil {
@@ -132,9 +133,9 @@ func checkDataDir(dir string) error {
 	if dir == "" {
 		return errors.New("no directory is given, and there is no home directory to put it in: name one")
 	}
-	// What follows a question mark in SQLite's DSN are parameters, and it has no way to escape one.
+	// A question mark begins the parameters of SQLite's DSN and cannot be escaped.
 	if strings.Contains(dir, "?") {
-		return fmt.Errorf("%q has a question mark in it, which SQLite cannot open: name another directory", dir)
+		return fmt.Errorf("%q contains a question mark, which SQLite cannot open: name another directory", dir)
 	}
 	return checkPath(dir)
 }
@@ -153,8 +154,8 @@ func checkPort(port int) error {
 	return nil
 }
 
-// parseSAN lowers a name's letters: names in certificates are compared without regard to case, and
-// Kubernetes' checks accept the lower one alone.
+// parseSAN converts a name to lower case: names in certificates are compared case-insensitively, and
+// Kubernetes' checks accept only lower case.
 func parseSAN(san string) (string, error) {
 	san = strings.ToLower(san)
 	return san, checkSAN(san)
@@ -169,7 +170,7 @@ func checkSAN(san string) error {
 		"*.example.com or 192.0.2.7", san)
 }
 
-// checkEndpoint prints nothing of the endpoint but a well-formed scheme: the rest may be a password.
+// checkEndpoint prints no part of the endpoint except a well-formed scheme: the rest may hold a password.
 func checkEndpoint(endpoint string) error {
 	if endpoint == "" {
 		return nil
@@ -180,11 +181,11 @@ func checkEndpoint(endpoint string) error {
 			"or nothing for SQLite")
 	}
 	if !slices.Contains(endpointSchemes, scheme) {
-		return fmt.Errorf("no datastore is called %q%s: there is %s",
+		return fmt.Errorf("unknown datastore %q%s: give one of %s",
 			scheme, didYouMean(scheme, endpointSchemes), strings.Join(endpointSchemes, ", "))
 	}
 	if strings.HasPrefix(scheme, "http") && strings.Contains(endpoint, "@") {
-		return errors.New("etcd takes no user in its URL: give its address alone, such as https://etcd-1:2379")
+		return errors.New("etcd takes no user in its URL: give only its address, such as https://etcd-1:2379")
 	}
 	return nil
 }
@@ -196,7 +197,7 @@ func checkMode(mode os.FileMode) error {
 	return nil
 }
 
-// parseAPIServerArg takes a pair with kube-apiserver's own dashes in front as well, as people paste it.
+// parseAPIServerArg also accepts leading dashes, so that kube-apiserver's flags can be pasted.
 func parseAPIServerArg(arg string) (string, error) {
 	arg = strings.TrimLeft(strings.TrimSpace(arg), "-")
 	return arg, checkAPIServerArg(arg)
@@ -227,13 +228,13 @@ func checkCount(n int) error {
 	return nil
 }
 
-// minResync keeps the collector from listing everything all the time.
+// minResync keeps the collector from listing all objects continuously.
 const minResync = time.Minute
 
-// minSnapshotInterval keeps the server from doing nothing else; maxRetain catches slips.
+// minSnapshotInterval keeps the server from making snapshots continuously; maxRetain catches typing errors.
 const (
 	minSnapshotInterval    = time.Minute
-	acceptSnapshotInterval = "give one of at least 1m, such as 24h, or 0 for never"
+	acceptSnapshotInterval = "give at least 1m, such as 24h, or 0 for never"
 	maxRetain              = 10000
 	acceptRetain           = "give 1 to 10000"
 )
@@ -253,8 +254,8 @@ func checkRetain(n int) error {
 }
 
 const (
-	acceptResync  = "give one of at least 1m, such as 1h, or 0 for never"
-	acceptForEver = "give one such as 10m, or 0 for ever"
+	acceptResync  = "give at least 1m, such as 1h, or 0 for never"
+	acceptForEver = "give a duration such as 10m, or 0 for ever"
 )
 
 func checkResync(d time.Duration) error {

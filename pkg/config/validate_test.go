@@ -18,10 +18,10 @@ func TestBadValues(t *testing.T) {
 	for _, tc := range []struct {
 		option, value, want string
 	}{
-		{"data-dir", "/srv/what?", `"/srv/what?" has a question mark in it, which SQLite cannot open: name another directory`},
+		{"data-dir", "/srv/what?", `"/srv/what?" contains a question mark, which SQLite cannot open: name another directory`},
 		{"data-dir", "", `no directory is given, and there is no home directory to put it in: name one`},
-		{"data-dir", "~/reap", `"~/reap": ~ is not expanded here, write the path in full`},
-		{"write-kubeconfig", "~/k", `"~/k": ~ is not expanded here, write the path in full`},
+		{"data-dir", "~/reap", `"~/reap": ~ is not expanded here: write the full path`},
+		{"write-kubeconfig", "~/k", `"~/k": ~ is not expanded here: write the full path`},
 		{"bind-address", "localhost", `"localhost" is not an IP address: give one such as 127.0.0.1, 0.0.0.0 or ::1`},
 		{"bind-address", "[::1]", `"[::1]" is not an IP address: give one such as 127.0.0.1, 0.0.0.0 or ::1`},
 		{"https-listen-port", "65536", `65536 is not a port: give 1 to 65535, or 0 for a free one`},
@@ -35,7 +35,7 @@ func TestBadValues(t *testing.T) {
 		},
 		{
 			"datastore-endpoint", "postgress://user:" + secret + "@db/reap",
-			`no datastore is called "postgress" (did you mean "postgres"?): there is sqlite, postgres, postgresql, mysql, http, https, unix, unixs, nats, jetstream`,
+			`unknown datastore "postgress" (did you mean "postgres"?): give one of sqlite, postgres, postgresql, mysql, http, https, unix, unixs, nats, jetstream`,
 		},
 		{
 			"datastore-endpoint", "user:" + secret + "://db",
@@ -43,29 +43,29 @@ func TestBadValues(t *testing.T) {
 		},
 		{
 			"datastore-endpoint", "https://user:" + secret + "@etcd-1:2379",
-			`etcd takes no user in its URL: give its address alone, such as https://etcd-1:2379`,
+			`etcd takes no user in its URL: give only its address, such as https://etcd-1:2379`,
 		},
 		{"gc-guard", "-1", `-1 is out of range: give a number, or 0 for no limit`},
 		{"sqlite-synchronous", "FULL", `"FULL" is not accepted (did you mean "full"?): give one of normal, full`},
 		{"write-kubeconfig-mode", "rw", `"rw" is not a file mode: give it in octal, such as 0600 or 0640`},
 		{"write-kubeconfig-mode", "0680", `"0680" is not a file mode: give it in octal, such as 0600 or 0640`},
 		{"write-kubeconfig-mode", "4755", `04755 is not a file mode: give 0000 to 0777, such as 0600 or 0640`},
-		{"disable", "namespaces", `nothing is called "namespaces" (did you mean "namespace"?): there is ` + allParts},
-		{"disable", "everything", `nothing is called "everything": there is ` + allParts},
+		{"disable", "namespaces", `unknown part "namespaces" (did you mean "namespace"?): give one of ` + allParts},
+		{"disable", "everything", `unknown part "everything": give one of ` + allParts},
 		{"kube-apiserver-arg", "profiling", `"profiling" has no value: give key=value, such as profiling=false`},
 		{"kube-apiserver-arg", "=x", `"" is not the name of a flag: give key=value, such as profiling=false`},
 		{"kube-apiserver-arg", "a b=x", `"a b" is not the name of a flag: give key=value, such as profiling=false`},
 		{"gc-workers", "1001", `1001 is out of range: give 1 to 1000, or 0 for as many as suit the machine`},
 		{"gc-cycle-detection", "perhaps", `"perhaps" is neither true nor false`},
-		{"gc-resync", "30s", `30s is out of range: give one of at least 1m, such as 1h, or 0 for never`},
-		{"gc-resync", "often", `"often" is not a duration: give one of at least 1m, such as 1h, or 0 for never`},
-		{"gc-orphan-timeout", "-1s", `-1s is out of range: give one such as 10m, or 0 for ever`},
+		{"gc-resync", "30s", `30s is out of range: give at least 1m, such as 1h, or 0 for never`},
+		{"gc-resync", "often", `"often" is not a duration: give at least 1m, such as 1h, or 0 for never`},
+		{"gc-orphan-timeout", "-1s", `-1s is out of range: give a duration such as 10m, or 0 for ever`},
 		{"gc-after-restore", "holds", `"holds" is not accepted (did you mean "hold"?): give one of hold, run`},
 		{"new-store", "perhaps", `"perhaps" is neither true nor false`},
-		{"snapshot-interval", "10s", `10s is out of range: give one of at least 1m, such as 24h, or 0 for never`},
-		{"snapshot-interval", "-1h", `-1h0m0s is out of range: give one of at least 1m, such as 24h, or 0 for never`},
+		{"snapshot-interval", "10s", `10s is out of range: give at least 1m, such as 24h, or 0 for never`},
+		{"snapshot-interval", "-1h", `-1h0m0s is out of range: give at least 1m, such as 24h, or 0 for never`},
 		{"snapshot-retain", "0", `0 is out of range: give 1 to 10000`},
-		{"snapshot-dir", "~/s", `"~/s": ~ is not expanded here, write the path in full`},
+		{"snapshot-dir", "~/s", `"~/s": ~ is not expanded here: write the full path`},
 		{"gc-workers", "many", `"many" is not a whole number: give 1 to 1000, or 0 for as many as suit the machine`},
 		{"gc-ignore", "Deployment", `"Deployment" is not a resource: give resource or resource.group in lower case, such as configmaps or deployments.apps`},
 		{"gc-ignore", "apps/deployments", `"apps/deployments" is not a resource: give resource or resource.group in lower case, such as configmaps or deployments.apps`},
@@ -77,7 +77,7 @@ func TestBadValues(t *testing.T) {
 			wantError(t, err, "--"+tc.option+": "+tc.want)
 
 			if tc.value == "" {
-				return // in the environment, the same as nothing
+				return // an empty environment variable counts as not set
 			}
 			env := "REAP_" + strings.ToUpper(strings.ReplaceAll(tc.option, "-", "_"))
 			_, _, err = load(t, layers{env: map[string]string{env: tc.value}})
@@ -91,7 +91,7 @@ func TestBadValues(t *testing.T) {
 	}
 }
 
-// A list put together from several files blames the one that holds the bad element.
+// If several files add to a list, the error names the file with the invalid element.
 func TestBadElementNamesItsOwnFile(t *testing.T) {
 	_, dir, err := load(t, layers{files: map[string]string{
 		"config.yaml": "disable: [gc]", "config.yaml.d/1.yaml": "\ndisable+: [nope]", "config.yaml.d/2.yaml": "disable+: [namespace]",

@@ -30,10 +30,10 @@ import (
 )
 
 // caches are the informers that the controllers share: a resource is listed and
-// watched once, and only if a controller that runs asks for it. Who asks for what is
-// remembered, so that a list that does not come is the failure of a controller.
+// watched once, and only if a controller that runs needs it. caches remembers which
+// controller needs which informer, so that an error about a list can name the controller.
 //
-// Informers are asked for one after the other, and before start.
+// Informers must be requested one after the other, before start.
 type caches struct {
 	factory informers.SharedInformerFactory
 	// asking is the controller that is being made.
@@ -47,19 +47,19 @@ type used struct {
 	object   string
 	by       []string
 	unserved chan struct{} // closed when the API server does not know the resource
-	once     sync.Once     // for that
+	once     sync.Once     // closes unserved
 
 	// mu protects failure, which the informer reports.
 	mu      sync.Mutex
-	failure error // the latest
+	failure error // the latest one
 }
 
 func newCaches(client kubernetes.Interface) *caches {
 	return &caches{factory: informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithTransform(withoutManagedFields))}
 }
 
-// withoutManagedFields drops what is often half of an object. No controller here
-// reads it, and whoever writes an object without does not change it.
+// withoutManagedFields drops managedFields, which are often half of an object. No
+// controller here reads them, and an update without managedFields does not change them.
 func withoutManagedFields(obj any) (any, error) {
 	if m, err := meta.Accessor(obj); err == nil {
 		m.SetManagedFields(nil)
@@ -72,9 +72,9 @@ func (c *caches) apps() appsv1.Interface   { return apps.New(c, metav1.Namespace
 func (c *caches) batch() batchv1.Interface { return batch.New(c, metav1.NamespaceAll, nil).V1() }
 func (c *caches) rbac() rbacv1.Interface   { return rbac.New(c, metav1.NamespaceAll, nil).V1() }
 
-// rootCAs shows nothing but the ConfigMaps that the root CA publisher writes: to keep
-// all of them in memory for these would cost too much. So no controller here can ask
-// for ConfigMaps.
+// rootCAs returns an informer of only the ConfigMaps that the root CA publisher writes,
+// because keeping all ConfigMaps in memory would cost too much. Therefore no other
+// controller here can use ConfigMaps.
 func (c *caches) rootCAs() corev1.ConfigMapInformer {
 	return core.New(c, metav1.NamespaceAll, func(l *metav1.ListOptions) {
 		l.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, rootcacertpublisher.RootCACertConfigMapName).String()
@@ -83,11 +83,11 @@ func (c *caches) rootCAs() corev1.ConfigMapInformer {
 
 var _ internalinterfaces.SharedInformerFactory = (*caches)(nil)
 
-// Start and InformerName are the factory's; client-go's groups of informers want them.
+// Start and InformerName call the factory; client-go's groups of informers need them.
 func (c *caches) Start(stop <-chan struct{})        { c.factory.Start(stop) }
 func (c *caches) InformerName() *cache.InformerName { return c.factory.InformerName() }
 
-// InformerFor is where every informer of client-go's groups comes from.
+// InformerFor returns the informer of a type. client-go's groups of informers call it.
 func (c *caches) InformerFor(obj runtime.Object, create internalinterfaces.NewInformerFunc) cache.SharedIndexInformer {
 	informer := c.factory.InformerFor(obj, create)
 	at := slices.IndexFunc(c.used, func(u *used) bool { return u.informer == informer })
@@ -115,9 +115,9 @@ func (u *used) failed(err error) {
 	}
 }
 
-// start starts the informers and returns when each has its first list, or ctx has
-// ended. An informer that has none in time, or never will because its API is off, is
-// an error that names the controllers that need it.
+// start starts the informers and returns when each has its first list, or ctx is
+// cancelled. If an informer has no list in time, or its API is off, the error names the
+// controllers that need it.
 func (c *caches) start(ctx context.Context, within time.Duration) error {
 	c.factory.StartWithContext(ctx)
 	late := time.After(within)

@@ -28,21 +28,21 @@ type Options struct {
 	InformerConfig *rest.Config
 	// RootCA is the PEM bundle that workloads verify the API server with.
 	RootCA []byte
-	// Disabled is asked for each controller by name.
+	// Disabled reports whether the named controller is turned off.
 	Disabled func(name string) bool
-	// Released is closed when the controllers that delete objects may work. Until then they watch and do nothing, as
-	// after a restore. nil does not hold them.
+	// Released is closed when the controllers that delete objects may work. Until then they only watch, as after a
+	// restore. nil means that they may work at once.
 	Released <-chan struct{}
 	// StartTimeout bounds how long the first lists may take.
 	StartTimeout time.Duration
 	Log          *logrus.Entry
 }
 
-// workers is how many goroutines each controller gets: an object has few neighbours
-// on an edge device, and what waits for the datastore gains nothing from more.
+// workers is the number of goroutines per controller. An edge device has few objects,
+// and more goroutines would only wait for the datastore.
 const workers = 2
 
-// controller is one of them.
+// controller describes a controller and how to create it.
 type controller struct {
 	name string
 	// account is the service account of kube-system that it acts as.
@@ -50,15 +50,15 @@ type controller struct {
 	create  func(context.Context, parts) (run, error)
 }
 
-// deleting are the controllers that Options.Released holds: they delete what nobody has asked them to delete now.
+// deleting lists the controllers that Options.Released holds: they delete objects by themselves, not on a request.
 var deleting = []string{"namespace", "podgc", "job", "cronjob", "ttl-after-finished"}
 
-// run runs a controller until the context ends, and returns when its goroutines have
-// ended. It has to be called, with an ended context if need be: creating a controller
-// starts goroutines that only run ends.
+// run runs a controller until the context is cancelled, and returns when its goroutines
+// have ended. It must be called for each created controller, if need be with a cancelled
+// context: creating a controller starts goroutines that only run ends.
 type run func(context.Context)
 
-// parts are what a controller is made of.
+// parts are the arguments for creating a controller.
 type parts struct {
 	caches *caches
 	config *rest.Config
@@ -83,7 +83,7 @@ var all = []controller{
 	{"ttl-after-finished", "ttl-after-finished-controller", newTTLAfterFinished},
 }
 
-// Names returns what Options.Disabled is asked for.
+// Names returns the names of all controllers, as passed to Options.Disabled.
 func Names() []string {
 	names := make([]string, 0, len(all))
 	for _, c := range all {
@@ -92,9 +92,9 @@ func Names() []string {
 	return names
 }
 
-// Run runs the controllers until ctx ends and returns when their goroutines have
-// ended. It calls running when each of them has what it needs to work. A controller
-// that cannot start is an error that names it, and none runs then.
+// Run runs the controllers until ctx is cancelled, and returns when their goroutines have
+// ended. It calls running once all controllers have their first lists. If a controller
+// cannot start, none runs, and the error names it.
 func Run(ctx context.Context, o Options, running func()) error {
 	ctx, cancel := context.WithCancel(klog.NewContext(ctx, klog.Background()))
 	defer cancel()
@@ -142,8 +142,8 @@ type named struct {
 	run  run
 }
 
-// create creates the controllers that are not disabled. With an error it returns those
-// that came before.
+// create creates the controllers that are not disabled. On an error it also returns the
+// controllers created before.
 func create(ctx context.Context, o Options, caches *caches) (created []named, err error) {
 	for _, c := range all {
 		if o.Disabled(c.name) {
@@ -163,7 +163,7 @@ func create(ctx context.Context, o Options, caches *caches) (created []named, er
 	return created, nil
 }
 
-// withWorkers makes a run of a controller's own.
+// withWorkers converts a controller's own Run method to a run.
 func withWorkers(own func(ctx context.Context, workers int)) run {
 	return func(ctx context.Context) { own(ctx, workers) }
 }

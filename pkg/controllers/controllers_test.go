@@ -22,17 +22,17 @@ const patience = 20 * time.Second
 
 // world is an API server with nothing in it.
 type world struct {
-	// answer, if it has one for a resource, is what every read of it gets.
+	// answer holds the answer to every read of a resource; may be nil.
 	answer func(ctx context.Context, resource string) *http.Response
 
-	// lists have one object of a resource; of others there is none.
+	// lists holds one object per resource. Other resources have no objects.
 	lists map[string]string
 
 	mu     sync.Mutex
 	listed []string
 }
 
-// discovery is all that the namespace controller asks for when it is made.
+// discovery is the answer to the only request that the namespace controller sends when it is created.
 var discovery = map[string]string{
 	"/api":    `{"kind":"APIVersions","versions":["v1"]}`,
 	"/apis":   `{"kind":"APIGroupList","apiVersion":"v1","groups":[]}`,
@@ -96,7 +96,7 @@ func (w *world) options(timeout time.Duration, only ...string) Options {
 	}
 }
 
-// runUntilRunning runs controllers, ends them when they run, and returns what Run does.
+// runUntilRunning runs controllers, cancels them once they run, and returns Run's error.
 func runUntilRunning(t *testing.T, o Options) (ran bool, err error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeoutCause(t.Context(), patience, errors.New("they did not end"))
@@ -134,8 +134,8 @@ func TestNothingRunsOnAfterTheEnd(t *testing.T) {
 	}
 }
 
-// TestOnlyWhatIsNeededIsListed, once, whoever shares it.
-func TestOnlyWhatIsNeededIsListed(t *testing.T) {
+// Each resource is listed once, even if several controllers share it.
+func TestOnlyNeededResourcesAreListed(t *testing.T) {
 	for _, tc := range []struct{ only, want []string }{
 		{nil, []string{"clusterroles", "configmaps", "controllerrevisions", "cronjobs", "daemonsets", "deployments", "jobs", "namespaces", "nodes",
 			"persistentvolumeclaims", "pods", "replicasets", "replicationcontrollers", "serviceaccounts", "statefulsets"}},
@@ -154,8 +154,8 @@ func TestOnlyWhatIsNeededIsListed(t *testing.T) {
 	}
 }
 
-// TestHeldControllersWait until they are released, with one that deletes nothing at work beside them: that shows by the
-// service account that it makes, the held one by the Job that it wants to delete.
+// TestHeldControllersWait runs a held controller beside one that deletes nothing. The latter creates a service account;
+// the held one deletes a Job, but only after its release.
 func TestHeldControllersWait(t *testing.T) {
 	before := runtime.NumGoroutine()
 	calls := make(chan string, 100)
@@ -179,7 +179,7 @@ func TestHeldControllersWait(t *testing.T) {
 	defer cancel()
 	ended := make(chan error, 1)
 	go func() { ended <- Run(ctx, o, func() {}) }()
-	// await waits for a call so many times, and fails the test if it sees the other one before.
+	// await waits for n calls, and fails the test if it sees the other controller's call before.
 	await := func(wanted string, times int, never string) {
 		t.Helper()
 		for times > 0 {
@@ -247,7 +247,7 @@ func TestControllerThatCannotStartIsNamed(t *testing.T) {
 	}
 }
 
-// TestControllerThatCannotBeMadeIsNamed, and those that were made before it leave nothing.
+// TestControllerThatCannotBeMadeIsNamed also checks that the controllers created before leave no goroutines.
 func TestControllerThatCannotBeMadeIsNamed(t *testing.T) {
 	before := runtime.NumGoroutine()
 	o := (&world{}).options(patience)
@@ -266,8 +266,7 @@ func TestControllerThatCannotBeMadeIsNamed(t *testing.T) {
 	mustLeaveNothing(t, before)
 }
 
-// TestEndDuringTheStart is none of an error.
-func TestEndDuringTheStart(t *testing.T) {
+func TestCancellingTheStartIsNoError(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	w := &world{answer: func(ctx context.Context, _ string) *http.Response { cancel(); <-ctx.Done(); return nil }}

@@ -1,10 +1,10 @@
 // Package elect elects a leader among several processes, by a Lease in the API that they
 // share.
 //
-// It promises that the writes of two leaders do not overlap, as far as a client can ensure
-// that: every write that a leader sends through its fence ends before its lease does. It
-// promises nothing about a request that the API server has already received when the
-// process is suspended for longer than the lease.
+// It promises, as far as a client can, that the writes of two leaders do not overlap: every
+// write that a leader sends through its fence ends before its lease expires. It makes no
+// promise about requests that the API server has already received when the process is
+// suspended for longer than the lease.
 package elect
 
 import (
@@ -24,29 +24,29 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 )
 
-// How a Lease is held, as by Kubernetes' own components.
+// The timing of the Lease, the same as for Kubernetes' own components.
 const (
 	leaseDuration = 15 * time.Second
 	renewDeadline = 10 * time.Second
 	retryPeriod   = 2 * time.Second
 )
 
-// Options say what is led.
+// Options configures an election.
 type Options struct {
-	// Config reaches the API server that keeps the Lease.
+	// Config is the client configuration for the API server that stores the Lease.
 	Config *rest.Config
-	// Namespace and Name are the Lease's. All who take part in one election use the same.
+	// Namespace and Name identify the Lease. All candidates of an election use the same.
 	Namespace, Name string
 	Log             *logrus.Entry
 }
 
-// Lead is the work of a leader, until its context ends. It sends every write through a
-// configuration that fence has wrapped.
+// Lead is the work of a leader. It returns when its context is cancelled, and sends every
+// write through a configuration that fence has wrapped.
 type Lead func(ctx context.Context, fence func(*rest.Config) *rest.Config) error
 
 // Run takes part in the election and calls work whenever this process is elected, until ctx
-// ends or work returns an error, which Run returns. Nothing that a leader knows outlives its
-// term. Run releases the lease only after work has returned.
+// is cancelled or work returns an error, which Run returns. work must keep no state from an
+// earlier term. Run releases the lease only after work has returned.
 func Run(ctx context.Context, o Options, work Lead) error {
 	leases, err := coordinationv1.NewForConfig(o.Config)
 	if err != nil {
@@ -79,14 +79,14 @@ type candidate struct {
 	work     Lead
 }
 
-// serve waits to be elected and leads until ctx ends or the lease is lost.
+// serve waits to be elected and leads until ctx is cancelled or the lease is lost.
 func (c *candidate) serve(ctx context.Context) error {
 	t := &term{Interface: &resourcelock.LeaseLock{
 		LeaseMeta:  metav1.ObjectMeta{Namespace: c.Namespace, Name: c.Name},
 		Client:     c.leases,
 		LockConfig: resourcelock.ResourceLockConfig{Identity: c.identity},
 	}}
-	// The candidate outlives ctx while it leads: the work ends first.
+	// A leader remains a candidate after ctx is cancelled, until the work has ended.
 	candidacy, withdraw := context.WithCancel(context.WithoutCancel(ctx))
 	defer withdraw()
 	var leading atomic.Bool

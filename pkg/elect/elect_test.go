@@ -53,7 +53,7 @@ func (s *server) setRefuse(refuse func(clienttesting.Action) bool) {
 
 func everything(clienttesting.Action) bool { return true }
 
-// renewals are all writes but those that give a lease back.
+// renewals counts all writes except those that release the lease.
 func renewals(a clienttesting.Action) bool {
 	u, ok := a.(clienttesting.UpdateAction)
 	return ok && *u.GetObject().(*coordinationv1.Lease).Spec.HolderIdentity != ""
@@ -68,7 +68,7 @@ func (s *server) lease(t *testing.T) *coordinationv1.Lease {
 	return l
 }
 
-// holder is who holds the lease; empty if nobody does.
+// holder returns the identity that holds the lease; "" if nobody does.
 func (s *server) holder(t *testing.T) string {
 	t.Helper()
 	if h := s.lease(t).Spec.HolderIdentity; h != nil {
@@ -83,8 +83,7 @@ func options() Options {
 	return Options{Namespace: "ns", Name: "lease", Log: logrus.NewEntry(log)}
 }
 
-// sender sends requests through a fence to a server that answers all of them, after a
-// while if it has a delay.
+// sender sends requests through a fence to a server that answers all of them, after delay.
 type sender struct {
 	http  http.RoundTripper
 	sent  int
@@ -154,7 +153,7 @@ func TestWritesEndWithTheLease(t *testing.T) {
 	})
 }
 
-// slowLock takes a second for each write, and fails if it is to.
+// slowLock takes a second for each write, which can be made to fail.
 type slowLock struct {
 	resourcelock.Interface
 	err error
@@ -165,7 +164,7 @@ func (l *slowLock) Update(context.Context, resourcelock.LeaderElectionRecord) er
 	return l.err
 }
 
-// Others count from when the server has the renewal, or later.
+// Other candidates count from when the server has received the renewal, or later.
 func TestLeaseCountsFromWhenItsRenewalWasSent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		lock := &slowLock{}
@@ -198,7 +197,7 @@ func TestLeaseIsGivenBackWhenTheWorkHasEnded(t *testing.T) {
 			}
 			cancel()
 			<-ctx.Done()
-			time.Sleep(time.Minute) // the work takes long to end; the lease is renewed all the while
+			time.Sleep(time.Minute) // the work takes long to end; meanwhile the lease is renewed
 			if s.holder(t) == "" {
 				t.Error("the lease is given back while the leader still works")
 			}
@@ -220,7 +219,7 @@ func TestLeaseIsGivenBackWhenTheWorkHasEnded(t *testing.T) {
 	})
 }
 
-// A leader that could not renew its lease in time gives it back, and has not ended yet.
+// The leader could not renew its lease in time and has given it back, but its work has not ended yet.
 func TestNothingIsWrittenAfterALeaseThatWasLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer()

@@ -26,7 +26,7 @@ func (t *term) Create(ctx context.Context, r resourcelock.LeaderElectionRecord) 
 // Update renews the lease, or releases it if the record names no holder.
 func (t *term) Update(ctx context.Context, r resourcelock.LeaderElectionRecord) error {
 	if r.HolderIdentity == "" {
-		// Before it is sent: once the server has it, another may lead.
+		// Before the request is sent: once the server has received it, another process may lead.
 		t.renewed.Store(nil)
 		return t.Interface.Update(ctx, r)
 	}
@@ -43,8 +43,8 @@ func (t *term) hold(ctx context.Context, r resourcelock.LeaderElectionRecord, wr
 	return err
 }
 
-// remaining is how long nobody else can lead. It counts from the moment the renewal was
-// sent, so it is never longer than others assume.
+// remaining returns how long no other process can lead. It counts from when the last
+// renewal was sent, so other candidates never assume a shorter time.
 func (t *term) remaining() time.Duration {
 	renewed := t.renewed.Load()
 	if renewed == nil {

@@ -37,7 +37,7 @@ func (c *Collector) Status() report.Status {
 		s.Monitors = append(s.Monitors, r)
 	}
 	for _, h := range c.observer.Holding() {
-		s.Holds = append(s.Holds, report.Hold{Resource: h.Resource, APIService: h.APIService, Objects: h.Objects, Why: h.Why, Remedy: h.Remedy})
+		s.Holds = append(s.Holds, report.Hold(h))
 	}
 	s.Cascades, s.CascadeCount = c.cascades.latest(c.graph, c.decideOptions(), now)
 	s.Failing = append(c.deleting.failing.list(c.graph), c.orphans.failing.list(c.graph)...)

@@ -19,12 +19,12 @@ import (
 const (
 	serverCA = "server-ca"
 	clientCA = "client-ca"
-	// frontProxyCA is not the client CA: who holds a certificate of this one may
-	// claim to be anybody, by request header.
+	// frontProxyCA must differ from clientCA: holders of its certificates may
+	// impersonate any user by request header.
 	frontProxyCA = "front-proxy-ca"
 )
 
-// authorityNames are all CAs, in the order of their making.
+// authorityNames are all CAs, in the order in which they are made.
 var authorityNames = []string{serverCA, clientCA, frontProxyCA}
 
 // authority is a CA that can sign. Immutable.
@@ -34,9 +34,9 @@ type authority struct {
 	key      crypto.Signer
 }
 
-// ensureAuthority loads the CA called name, or makes it if there is no trace of
-// it. Clients in the field trust a CA by its certificate, so one that is damaged
-// or that has lost its key is an error, never a reason for another.
+// ensureAuthority loads the CA called name, or makes it if neither of its files
+// exists. Clients in the field trust a CA by its certificate, so a damaged CA or a
+// lost key is an error and the CA is not replaced.
 func ensureAuthority(dir, name string) (authority, error) {
 	pairFile := filepath.Join(dir, name+".pem")
 	certFile := filepath.Join(dir, name+".crt")
@@ -63,8 +63,8 @@ func ensureAuthority(dir, name string) (authority, error) {
 	return ca, publish(ca, pairFile)
 }
 
-// publish writes the CA's certificate where clients and kube-apiserver find it,
-// or checks that it is there.
+// publish writes the CA's certificate to the file that clients and kube-apiserver
+// read. If the file exists, publish checks that it holds the certificate.
 func publish(ca authority, pairFile string) error {
 	published, err := os.ReadFile(ca.certFile)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -80,15 +80,15 @@ func publish(ca authority, pairFile string) error {
 	return nil
 }
 
-// parseAuthority does not look at the CA's dates: a clock that is wrong must not
-// keep a device from starting, and if it is right, clients say that the CA is over.
+// parseAuthority ignores the CA's dates: a wrong clock must not keep a device from
+// starting, and with a right clock clients report that the CA has expired.
 func parseAuthority(pair []byte) (authority, error) {
 	parsed, err := tls.X509KeyPair(pair, pair)
 	if err != nil {
 		return authority{}, err
 	}
 	key, ok := parsed.PrivateKey.(crypto.Signer)
-	// Else nothing that it signs would ever verify, and leaves be made at each start.
+	// Without this usage no leaf would verify, and all leaves would be replaced at each start.
 	usage := parsed.Leaf.KeyUsage
 	if !ok || !parsed.Leaf.IsCA || usage != 0 && usage&x509.KeyUsageCertSign == 0 {
 		return authority{}, errors.New("its certificate may not sign others")
@@ -96,8 +96,9 @@ func parseAuthority(pair []byte) (authority, error) {
 	return authority{cert: parsed.Leaf, key: key}, nil
 }
 
-// newAuthority returns the key and the certificate of a new CA as PEM. Its
-// subject carries no date or number: both would come from a clock that can be wrong.
+// newAuthority returns the key and the certificate of a new CA as PEM. The
+// subject contains no date and no serial number: both would come from a clock that
+// may be wrong.
 func newAuthority(name string) ([]byte, error) {
 	key, keyPEM, err := newKey()
 	if err != nil {

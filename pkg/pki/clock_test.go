@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// TestWrongClockDoesNotChurn starts a device whose clock is set late in each run.
-func TestWrongClockDoesNotChurn(t *testing.T) {
+// The device's clock is wrong at each start, and set later.
+func TestWrongClockReplacesNoLeaf(t *testing.T) {
 	dir := t.TempDir()
 	mustEnsure(t, dir, at(aDay))
 	before := snapshot(t, dir)
@@ -21,9 +21,9 @@ func TestWrongClockDoesNotChurn(t *testing.T) {
 	}
 }
 
-// TestFirstStartWithoutClock makes leaves that are good whenever the clock is set
-// at last, and ordinary ones once it is.
-func TestFirstStartWithoutClock(t *testing.T) {
+// Leaves made without a clock are valid whenever the clock is set; then they are
+// replaced by ordinary ones.
+func TestFirstStartWithoutClockMakesLeavesThatLast(t *testing.T) {
 	dir := t.TempDir()
 	f := mustEnsure(t, dir, at(firstInstant.Add(20*time.Second)))
 	verifyAll(t, f, firstInstant.Add(20*time.Second))
@@ -48,9 +48,9 @@ func TestFirstStartWithoutClock(t *testing.T) {
 	}
 }
 
-// TestFutureClock: one visit to the future renews the leaves, since it might be
-// true, and coming back does not. The ends of X.509 and of Go's formatter are no ends here.
-func TestFutureClock(t *testing.T) {
+// A clock in the future renews the leaves, since it may be right; when it goes back,
+// nothing changes. The years beyond the range of X.509 and of Go's formatter work too.
+func TestFutureClockRenewsLeavesOnce(t *testing.T) {
 	for _, future := range []time.Time{aDay.AddDate(100, 0, 0), noEnd, time.Date(200000, 1, 1, 0, 0, 0, 0, time.UTC)} {
 		dir := t.TempDir()
 		mustEnsure(t, dir, at(aDay))
@@ -74,9 +74,9 @@ func TestFutureClock(t *testing.T) {
 	}
 }
 
-// TestClockFallsBack: a device that boots at its image's date gets a new name
-// there. The new leaf must be good when the clock is right again.
-func TestClockFallsBack(t *testing.T) {
+// A device boots at its image's date and gets a new host name. The new leaf must be
+// valid when the clock is right again.
+func TestLeafMadeAfterTheClockFellBackLasts(t *testing.T) {
 	dir := t.TempDir()
 	imageDate := aDay.AddDate(0, -6, 0)
 	mustEnsure(t, dir, at(aDay.AddDate(2, 0, 0)))
@@ -85,9 +85,9 @@ func TestClockFallsBack(t *testing.T) {
 	verifyAll(t, f, aDay.AddDate(2, 0, 0), "new.example")
 }
 
-// TestOwnCANearItsEnd: leaves end with a CA that the user brought, without a
-// write at each start, and nothing is refused for its dates.
-func TestOwnCANearItsEnd(t *testing.T) {
+// Leaves expire with a CA that the user brought. This causes no write at each start,
+// and no error.
+func TestLeavesExpireWithTheUsersCA(t *testing.T) {
 	dir := t.TempDir()
 	end := aDay.AddDate(0, 1, 0).Truncate(time.Second)
 	ownCA(t, filepath.Join(dir, "client-ca.pem"), aDay.AddDate(-1, 0, 0), end)

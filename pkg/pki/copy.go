@@ -9,11 +9,11 @@ import (
 	"strings"
 )
 
-// modes are those of the files of a PKI directory, by the ends of their names.
+// modes maps the suffixes of file names in a PKI directory to file modes.
 var modes = map[string]os.FileMode{".pem": 0o600, ".key": 0o600, ".crt": 0o644}
 
-// Contents returns the files of a PKI directory by name, keys among them. The caller holds Lock, so that they fit each
-// other.
+// Contents returns the files of a PKI directory by name, including private keys. The caller holds Lock, so that keys
+// and certificates match.
 func Contents(dir string) (map[string][]byte, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -31,8 +31,8 @@ func Contents(dir string) (map[string][]byte, error) {
 	return files, nil
 }
 
-// Fill writes what Contents has returned into a directory, which is made, each file with its mode, and returns when all
-// is on the disk. A name that cannot be that of a PKI file is an error before anything is written.
+// Fill creates a directory and writes the files returned by Contents into it, each with its mode. It returns when all
+// files are on the disk. A name that no PKI file can have is an error, and nothing is written.
 func Fill(dir string, files map[string][]byte) error {
 	var all []newFile
 	for _, name := range slices.Sorted(maps.Keys(files)) {

@@ -26,8 +26,8 @@ func remove(t *testing.T, path string) {
 	}
 }
 
-// blockTemp lets reads of path through and writes fail, also for root: what
-// writeAtomic writes to is a directory that is not empty.
+// blockTemp makes writes of path fail, also for root, while reads succeed: it puts a
+// directory that is not empty in place of writeAtomic's temporary file.
 func blockTemp(t *testing.T, path string) (unblock func()) {
 	t.Helper()
 	temp := filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+".reap-tmp")
@@ -93,7 +93,7 @@ func TestCutDuringFirstStart(t *testing.T) {
 	}
 }
 
-// TestCutDuringRenewal does the same to the writes of a renewal.
+// TestCutDuringRenewal does the same as TestCutDuringFirstStart during a renewal.
 func TestCutDuringRenewal(t *testing.T) {
 	later := aDay.Add(leafLifetime)
 	for _, name := range leafFiles {
@@ -113,9 +113,10 @@ func TestCutDuringRenewal(t *testing.T) {
 	}
 }
 
-// TestEverySubset deletes every combination of the files of one kind. Leaves
-// come back; a CA comes back as long as its key is there, or if no trace is left.
-func TestEverySubset(t *testing.T) {
+// TestMissingFilesAreReplacedUnlessACALostItsKey deletes every combination of the
+// files of one kind. Leaves are replaced. A CA's files are restored if its key is
+// there, and made if both are missing.
+func TestMissingFilesAreReplacedUnlessACALostItsKey(t *testing.T) {
 	dir := t.TempDir()
 	mustEnsure(t, dir, at(aDay))
 	whole := snapshot(t, dir)
@@ -159,8 +160,8 @@ func TestEverySubset(t *testing.T) {
 	}
 }
 
-// TestDamagedLeaves: whatever is wrong with a leaf, it is made anew, and alone.
-func TestDamagedLeaves(t *testing.T) {
+// A damaged leaf is replaced, whatever the damage, and nothing else is.
+func TestDamagedLeafIsReplaced(t *testing.T) {
 	dir, other := t.TempDir(), t.TempDir()
 	mustEnsure(t, dir, at(aDay))
 	mustEnsure(t, other, at(aDay))
@@ -190,9 +191,8 @@ func TestDamagedLeaves(t *testing.T) {
 	}
 }
 
-// TestSameSubjectOtherSigner: a leaf with the right name and usage, signed by
-// another of the CAs here, is not accepted.
-func TestSameSubjectOtherSigner(t *testing.T) {
+// The leaf has the right name and usage, but another CA of this directory signed it.
+func TestLeafOfAnotherCAIsReplaced(t *testing.T) {
 	dir := t.TempDir()
 	f := mustEnsure(t, dir, at(aDay))
 	data, err := os.ReadFile(filepath.Join(dir, "client-ca.pem"))
@@ -210,8 +210,8 @@ func TestSameSubjectOtherSigner(t *testing.T) {
 	verifyAll(t, mustEnsure(t, dir, at(aDay)), aDay)
 }
 
-// TestDamagedCA: never replaced, always an error that says what to do.
-func TestDamagedCA(t *testing.T) {
+// A damaged CA is always an error that says what to do.
+func TestDamagedCAIsNeverReplaced(t *testing.T) {
 	dir, other := t.TempDir(), t.TempDir()
 	mustEnsure(t, dir, at(aDay))
 	mustEnsure(t, other, at(aDay))
@@ -243,8 +243,7 @@ func TestDamagedCA(t *testing.T) {
 	}
 }
 
-// TestTrustBundle: .crt may hold further CAs.
-func TestTrustBundle(t *testing.T) {
+func TestCACertificateFileMayHoldFurtherCAs(t *testing.T) {
 	dir, other := t.TempDir(), t.TempDir()
 	f := mustEnsure(t, dir, at(aDay))
 	mustEnsure(t, other, at(aDay))
@@ -272,12 +271,11 @@ func TestServiceAccountKeyIsKept(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err := Ensure(dir, at(aDay))
-	wantError(t, err, f.ServiceAccountKey, "symbolic link to nothing")
+	wantError(t, err, f.ServiceAccountKey, "dangling symbolic link")
 }
 
-// TestUnreadable puts a directory where each file should be, which is unreadable
-// for root too.
-func TestUnreadable(t *testing.T) {
+// A directory in place of each file is unreadable for root too.
+func TestUnreadableFileIsAnError(t *testing.T) {
 	for _, name := range allFiles {
 		dir := t.TempDir()
 		mustEnsure(t, dir, at(aDay))
@@ -291,7 +289,7 @@ func TestUnreadable(t *testing.T) {
 	}
 }
 
-func TestDirectoryIsAFile(t *testing.T) {
+func TestFileInPlaceOfTheDirectoryIsAnError(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "tls")
 	write(t, path, "x")
 	for _, dir := range []string{path, filepath.Join(path, "deeper")} {

@@ -9,7 +9,7 @@ import (
 	"syscall"
 )
 
-// newFile is what is to be at a path, with exactly this mode.
+// newFile is the intended content and exact mode of a path.
 type newFile struct {
 	path string
 	data []byte
@@ -21,16 +21,15 @@ func writeAtomic(path string, data []byte, mode os.FileMode) error {
 	return replace(newFile{path, data, mode})
 }
 
-// replace puts the files, all of one directory, into their places, each whole and
-// with its mode whatever the umask. After a power cut each path holds the old file
-// or the new one; once replace has returned, the new one. A symbolic link at a path
-// is replaced.
+// replace writes files of one directory atomically, each with its mode regardless of
+// the umask. After a power cut each path holds the old or the new file; once replace
+// has returned, the new one. A symbolic link at a path is replaced.
 //
-// All are on the disk before the first takes its place: whoever watches a key and
-// its certificate finds one without the other for no longer than two renames take.
+// All files are on the disk before the first is renamed. A watcher of a key and its
+// certificate therefore sees one without the other only between the two renames.
 //
-// The temporary files have fixed names that nobody else uses, so what a cut left of
-// them goes with the next write. Two writers of one path must not run at once.
+// The temporary files have fixed names that nobody else uses, so the next write
+// removes what a power cut has left. Two writers of one path must not run at once.
 func replace(files ...newFile) error {
 	for i, f := range files {
 		if err := f.prepare(); err != nil {
@@ -50,7 +49,7 @@ func replace(files ...newFile) error {
 	return nil
 }
 
-// discard removes temporary files. Should that fail, the next write does it.
+// discard removes temporary files. If that fails, the next write removes them.
 func discard(files []newFile) {
 	for _, f := range files {
 		_ = os.Remove(f.temp())
@@ -79,7 +78,7 @@ func (f newFile) prepare() error {
 		err = temp.Chmod(f.mode)
 	}
 	if err == nil {
-		// Before the rename, which may reach the disk before the data otherwise.
+		// Sync before the rename, which might otherwise reach the disk before the data.
 		err = temp.Sync()
 	}
 	if closeErr := temp.Close(); err == nil {
@@ -88,9 +87,9 @@ func (f newFile) prepare() error {
 	return err
 }
 
-// makeDir makes dir and its missing parents, mode 0700, so that they last
-// through a power cut: a CA that clients were given must not vanish with its
-// directory. Directories that exist stay as they are.
+// makeDir creates dir and its missing parents with mode 0700, and syncs them: a CA
+// that clients trust must not vanish with its directory in a power cut. Existing
+// directories are not changed.
 func makeDir(dir string) error {
 	err := os.Mkdir(dir, 0o700)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -112,8 +111,8 @@ func makeDir(dir string) error {
 	return syncDir(filepath.Dir(dir))
 }
 
-// syncDir makes the names in dir last. Some file systems (vfat over FUSE, 9p)
-// refuse the call; nothing more can be done there.
+// syncDir writes the names in dir to the disk. Some file systems (vfat over FUSE,
+// 9p) do not support this; that is not an error.
 func syncDir(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {
@@ -126,15 +125,14 @@ func syncDir(dir string) error {
 	return nil
 }
 
-// readPrivate reads a file that holds a private key, and takes from it all
-// permissions beyond 0600. Its error is fs.ErrNotExist if there is no file; a
-// symbolic link to nothing is another error, since the key may be on a disk that
-// is not there yet.
+// readPrivate reads a file that holds a private key, and removes all permissions
+// beyond 0600. The error is fs.ErrNotExist if there is no file. A dangling symbolic
+// link is a different error, since the key may be on a disk that is not mounted yet.
 func readPrivate(path string) ([]byte, error) {
 	info, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		if _, err := os.Lstat(path); err == nil {
-			return nil, fmt.Errorf("reading key: %s is a symbolic link to nothing: bring back what it points to, or remove it", path)
+			return nil, fmt.Errorf("reading key: %s is a dangling symbolic link: restore the file it points to, or remove the link", path)
 		}
 		return nil, err
 	}

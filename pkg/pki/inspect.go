@@ -12,43 +12,43 @@ import (
 	certutil "k8s.io/client-go/util/cert"
 )
 
-// authorityNotice is for how long before its end a CA is worth a warning: as long
-// again as its last leaves are renewed for, since it takes people to replace it.
+// authorityNotice is how long before a CA expires a warning begins. It is twice the
+// renewal time of leaves, because people have to replace the CA.
 const authorityNotice = 2 * renewBefore
 
-// Certificate is what a certificate says, and how it stands.
+// Certificate describes a certificate and its state.
 type Certificate struct {
 	Name string `json:"name"`
 	File string `json:"file"`
-	// Authority is the name of the CA that has to have signed it; "" for a CA.
+	// Authority is the name of the CA that must have signed the certificate; "" for a CA.
 	Authority string   `json:"authority,omitempty"`
 	Subject   string   `json:"subject"`
 	Serial    string   `json:"serial"`
 	SANs      []string `json:"sans,omitempty"`
-	// Expires is its end. RFC 5280's "no end" is the last second of the year 9999.
+	// Expires is NotAfter. RFC 5280 writes "no end" as the last second of the year 9999.
 	Expires time.Time `json:"expires"`
-	// RemainingSeconds is how far away that is; negative once it is over.
+	// RemainingSeconds is the time until Expires; negative after it.
 	RemainingSeconds int64   `json:"remainingSeconds"`
 	Verdict          Verdict `json:"verdict"`
 }
 
-// Endless says whether the certificate is meant to have no end.
+// Endless reports whether the certificate has no end, in the sense of RFC 5280.
 func (c Certificate) Endless() bool { return c.Expires.Equal(noEnd) }
 
-// Verdict is how a certificate stands.
+// Verdict is the state of a certificate.
 type Verdict string
 
-// The verdicts, the gravest first.
+// The verdicts, the most severe first.
 const (
-	WrongKey       Verdict = "wrong-key"       // the key is not the certificate's
-	WrongAuthority Verdict = "wrong-authority" // its CA has not signed it; or a CA's .crt does not hold it
+	WrongKey       Verdict = "wrong-key"       // the key does not match the certificate
+	WrongAuthority Verdict = "wrong-authority" // its CA did not sign it; or a CA's .crt does not contain it
 	Expired        Verdict = "expired"
-	Due            Verdict = "due" // a leaf to be renewed, or a CA that comes near its end
+	Due            Verdict = "due" // a leaf that should be renewed, or a CA that expires soon
 	OK             Verdict = "ok"
 )
 
-// Inspect reads every certificate in dir, CAs first, and judges it at the time now.
-// It writes nothing. An error names a file that cannot be read.
+// Inspect reads all certificates in dir, CAs first, and returns their verdicts at the
+// time now. It writes nothing. An error names a file that cannot be read.
 func Inspect(dir string, now time.Time) ([]Certificate, error) {
 	var all []Certificate
 	authorities := map[string]*x509.Certificate{}
@@ -71,7 +71,7 @@ func Inspect(dir string, now time.Time) ([]Certificate, error) {
 	for _, l := range leaves(dir, nil, nil) {
 		cert, verdict, err := inspectPair(l.certFile, l.keyFile)
 		if err != nil {
-			return nil, fmt.Errorf("reading certificate: %w: run this as the user that owns it; a start of the server makes anew what is missing or damaged", err)
+			return nil, fmt.Errorf("reading certificate: %w: run this as the user that owns the file; a start of the server replaces missing and damaged files", err)
 		}
 		ca := authorities[l.authority]
 		if verdict == OK && cert.CheckSignatureFrom(ca) != nil {
@@ -83,7 +83,7 @@ func Inspect(dir string, now time.Time) ([]Certificate, error) {
 	return all, nil
 }
 
-// inspectPair reads a certificate and looks whether the key fits.
+// inspectPair reads a certificate and checks that the key matches it.
 func inspectPair(certFile, keyFile string) (*x509.Certificate, Verdict, error) {
 	cert, err := os.ReadFile(certFile)
 	if err != nil {
@@ -103,7 +103,7 @@ func inspectPair(certFile, keyFile string) (*x509.Certificate, Verdict, error) {
 	return certs[0], OK, nil
 }
 
-// readCerts returns at least one certificate.
+// readCerts returns at least one certificate, or an error.
 func readCerts(path string) ([]*x509.Certificate, error) {
 	raw, err := os.ReadFile(path)
 	if err != nil {
@@ -120,7 +120,7 @@ func parseCerts(path string, raw []byte) ([]*x509.Certificate, error) {
 	return certs, nil
 }
 
-// describe fills in what the certificate says, and the verdict unless there is one.
+// describe fills in the certificate's fields, and the verdict if it is still OK.
 func describe(cert *x509.Certificate, now time.Time, c Certificate, due bool) Certificate {
 	c.Subject = cert.Subject.String()
 	c.Serial = cert.SerialNumber.Text(16)

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// verdicts inspects dir, which must not change by that.
+// verdicts inspects dir, and fails the test if that changes dir.
 func verdicts(t *testing.T, dir string, now time.Time) map[string]Verdict {
 	t.Helper()
 	before := snapshot(t, dir)
@@ -28,7 +28,7 @@ func verdicts(t *testing.T, dir string, now time.Time) map[string]Verdict {
 	return found
 }
 
-func TestInspectSaysWhatIsThere(t *testing.T) {
+func TestInspectDescribesEachCertificate(t *testing.T) {
 	dir := t.TempDir()
 	f := mustEnsure(t, dir, at(aDay, "edge.example.com", "192.0.2.7"))
 	all, err := Inspect(dir, aDay)
@@ -57,7 +57,7 @@ func TestInspectSaysWhatIsThere(t *testing.T) {
 	}
 }
 
-// TestInspectJudgesByTheTime: Ensure renews exactly the leaves that are due or over.
+// TestInspectJudgesByTheTime: Ensure renews exactly the leaves that are due or expired.
 func TestInspectJudgesByTheTime(t *testing.T) {
 	dir := t.TempDir()
 	mustEnsure(t, dir, at(aDay))
@@ -74,7 +74,7 @@ func TestInspectJudgesByTheTime(t *testing.T) {
 			}
 		}
 	}
-	// The clock of a device that starts is no reason to worry.
+	// A wrong clock at the start of a device changes no verdict.
 	for name, got := range verdicts(t, dir, firstInstant) {
 		if got != OK {
 			t.Errorf("without a clock: %s is %s", name, got)
@@ -82,8 +82,8 @@ func TestInspectJudgesByTheTime(t *testing.T) {
 	}
 }
 
-// TestInspectFindsOwnCANearItsEnd: the leaves cannot be renewed any more, and are
-// bad all the same.
+// TestInspectFindsOwnCANearItsEnd: leaves that cannot be renewed any more are due
+// nevertheless.
 func TestInspectFindsOwnCANearItsEnd(t *testing.T) {
 	dir := t.TempDir()
 	ownCA(t, filepath.Join(dir, "client-ca.pem"), aDay.AddDate(-1, 0, 0), aDay.Add(authorityNotice).Truncate(time.Second))
@@ -101,7 +101,7 @@ func TestInspectFindsOwnCANearItsEnd(t *testing.T) {
 	}
 }
 
-func TestInspectFindsWhatDoesNotFit(t *testing.T) {
+func TestInspectFindsMismatches(t *testing.T) {
 	dir, other := t.TempDir(), t.TempDir()
 	mustEnsure(t, dir, at(aDay))
 	mustEnsure(t, other, at(aDay))
@@ -133,14 +133,14 @@ func TestInspectFindsWhatDoesNotFit(t *testing.T) {
 			write(t, filepath.Join(dir, file), mine[file])
 		}
 	}
-	// Of a published CA more than one may be trusted.
+	// A CA's .crt may hold more than one CA.
 	write(t, filepath.Join(dir, "server-ca.crt"), theirs["server-ca.crt"]+mine["server-ca.crt"])
 	if got := verdicts(t, dir, aDay)["server-ca"]; got != OK {
 		t.Errorf("two trusted: %s", got)
 	}
 }
 
-func TestInspectNamesWhatCannotBeRead(t *testing.T) {
+func TestInspectNamesTheUnreadableFile(t *testing.T) {
 	for _, name := range allFiles {
 		if name == "service-account.key" {
 			continue // no certificate

@@ -14,8 +14,8 @@ import (
 	"k8s.io/client-go/util/keyutil"
 )
 
-// newKey returns an ECDSA P-256 key, also as PEM: small, quick on a weak
-// processor, and known to every TLS client and to token signing as ES256.
+// newKey returns an ECDSA P-256 key, also as PEM. Such keys are small, fast on a weak
+// processor, and supported by every TLS client and by token signing (ES256).
 func newKey() (crypto.Signer, []byte, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -29,8 +29,8 @@ func encodeCert(der []byte) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: certutil.CertificateBlockType, Bytes: der})
 }
 
-// ensureServiceAccountKey makes the key if there is none. It never replaces one,
-// however damaged: every token that was handed out would stop working.
+// ensureServiceAccountKey makes the key if there is none. It never replaces a key, not
+// even a damaged one: all tokens issued so far would become invalid.
 func ensureServiceAccountKey(path string) error {
 	keyPEM, err := readPrivate(path)
 	if errors.Is(err, fs.ErrNotExist) {

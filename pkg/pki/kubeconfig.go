@@ -20,22 +20,21 @@ const (
 	clusterName = "reap"
 )
 
-// WriteKubeconfig writes a kubeconfig for the administrator that needs no other
-// file: CA, certificate and key are in it. server is a URL, such as
-// https://127.0.0.1:6443.
+// WriteKubeconfig writes a self-contained kubeconfig for the administrator: CA,
+// certificate and key are in it. server is a URL, such as https://127.0.0.1:6443.
 //
-// The file is replaced whole and has exactly mode afterwards; one that is right
-// already is not written. Missing parent directories are made with mode 0700. A
-// symbolic link is written through, as kubectl does: people keep ~/.kube/config
-// as a link. Its target is replaced, and a link to nothing is an error. Path must
-// therefore lie where nobody less trusted than the caller can put links.
+// The file is replaced atomically and has exactly mode afterwards; it is not written
+// if it is up to date. Missing parent directories are created with mode 0700. A
+// symbolic link is followed, as by kubectl: people keep ~/.kube/config as a link. Its
+// target is replaced; a dangling link is an error. Path must therefore be in a
+// directory where nobody less trusted than the caller can create links.
 func WriteKubeconfig(path string, mode os.FileMode, server string, f Files) error {
 	if u, err := url.Parse(server); err != nil || u.Scheme != "https" || u.Host == "" {
 		return fmt.Errorf("writing kubeconfig %s: server %q is not a URL: give one such as https://127.0.0.1:6443", path, server)
 	}
 	content, err := kubeconfig(server, f)
 	if err != nil {
-		return fmt.Errorf("writing kubeconfig %s: %w: start reap again to have what is missing made", path, err)
+		return fmt.Errorf("writing kubeconfig %s: %w: start reap again, which makes the missing file", path, err)
 	}
 	target, err := kubeconfigTarget(path)
 	if err != nil {
@@ -49,7 +48,7 @@ func WriteKubeconfig(path string, mode os.FileMode, server string, f Files) erro
 	return writeAtomic(target, content, mode.Perm())
 }
 
-// kubeconfigTarget finds the file that path stands for, and makes its directory.
+// kubeconfigTarget returns the file that path refers to, and creates its directory.
 func kubeconfigTarget(path string) (string, error) {
 	abs, err := filepath.Abs(path)
 	if err != nil {
@@ -68,7 +67,7 @@ func kubeconfigTarget(path string) (string, error) {
 	case info.Mode()&fs.ModeSymlink != 0:
 		target, err := filepath.EvalSymlinks(path)
 		if err != nil {
-			return "", fmt.Errorf("following symbolic link %s: %w: remove the link, or make what it points to", path, err)
+			return "", fmt.Errorf("following symbolic link %s: %w: remove the link, or create the file it points to", path, err)
 		}
 		if info, err = os.Stat(target); err != nil {
 			return "", fmt.Errorf("checking kubeconfig: %w: choose another path for it", err)

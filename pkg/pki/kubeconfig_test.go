@@ -39,7 +39,7 @@ func wantKubeconfig(t *testing.T, path string, mode fs.FileMode, f Files) {
 }
 
 func TestKubeconfig(t *testing.T) {
-	// Neither a mask that takes nor one that gives makes a difference.
+	// The mode does not depend on the umask.
 	defer syscall.Umask(syscall.Umask(0))
 	f := mustEnsure(t, t.TempDir(), at(aDay))
 	path := filepath.Join(t.TempDir(), "a", "b", "admin.kubeconfig")
@@ -108,7 +108,7 @@ func TestKubeconfigErrors(t *testing.T) {
 	wantError(t, WriteKubeconfig(path, 0o600, server, Files{}), path, "start reap again")
 	wantError(t, WriteKubeconfig(dir, 0o600, server, f), dir, "choose another path")
 
-	// A failed write leaves what was there.
+	// A failed write leaves the old file.
 	write(t, path, "old")
 	unblock := blockTemp(t, path)
 	wantError(t, WriteKubeconfig(path, 0o600, server, f), path, "check that")

@@ -15,9 +15,9 @@ import (
 	"time"
 )
 
-// leaf is what a certificate must say, and where it and its key are kept.
+// leaf describes the required content of a certificate, and the files for it and its key.
 type leaf struct {
-	name, authority   string // its files' base name, and its CA's
+	name, authority   string // base names of its files and of its CA's files
 	certFile, keyFile string
 	commonName        string
 	organization      []string
@@ -26,7 +26,7 @@ type leaf struct {
 	ips               []net.IP
 }
 
-// leaves are all there are. The names and addresses are the serving certificate's.
+// leaves returns all leaves. The names and addresses are for the serving certificate.
 func leaves(dir string, dnsNames []string, ips []net.IP) []leaf {
 	all := []leaf{{
 		name:       "serving",
@@ -54,20 +54,21 @@ func leaves(dir string, dnsNames []string, ips []net.IP) []leaf {
 	return all
 }
 
-// ensure keeps the pair on disk if it is whole, says at least what l says, was
-// signed by ca and lasts; else it makes both files anew.
+// ensure keeps the pair on disk if key and certificate match, ca has signed the
+// certificate, it covers l and is not due for renewal. Otherwise both files are
+// replaced.
 func (l leaf) ensure(ca authority, now time.Time) error {
 	old, err := l.load(ca)
 	if err != nil {
 		return err
 	}
-	if old != nil && l.saidBy(old) && !leafDue(old, now, ca.cert.NotAfter) {
+	if old != nil && l.coveredBy(old) && !leafDue(old, now, ca.cert.NotAfter) {
 		return nil
 	}
 	return l.replace(ca, old, now)
 }
 
-// replace makes both files anew. old is what load has returned.
+// replace replaces both files. old is the certificate returned by load.
 func (l leaf) replace(ca authority, old *x509.Certificate, now time.Time) error {
 	key, cert, err := l.issue(ca, replacementEnd(old, now, ca.cert.NotAfter))
 	if err != nil {
@@ -77,9 +78,9 @@ func (l leaf) replace(ca authority, old *x509.Certificate, now time.Time) error 
 	return replace(newFile{l.keyFile, key, 0o600}, newFile{l.certFile, cert, 0o644})
 }
 
-// load returns the certificate on disk, or nil if there is none that has its key
-// and that ca signed. What exists but cannot be read is an error: it may be
-// fine, and a new one could not be put in its place either.
+// load returns the certificate on disk, or nil if there is none, its key does not
+// match, or ca did not sign it. A file that exists but cannot be read is an error: it
+// may be intact, and it could not be replaced either.
 func (l leaf) load(ca authority) (*x509.Certificate, error) {
 	key, err := readPrivate(l.keyFile)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -87,7 +88,7 @@ func (l leaf) load(ca authority) (*x509.Certificate, error) {
 	}
 	cert, err := os.ReadFile(l.certFile)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("reading certificate: %w: remove %s and its key to have both made anew", err, l.certFile)
+		return nil, fmt.Errorf("reading certificate: %w: remove %s and its key, and the next start makes both", err, l.certFile)
 	}
 	pair, err := tls.X509KeyPair(cert, key)
 	if err != nil || pair.Leaf.CheckSignatureFrom(ca.cert) != nil {
@@ -96,9 +97,9 @@ func (l leaf) load(ca authority) (*x509.Certificate, error) {
 	return pair.Leaf, nil
 }
 
-// saidBy says whether cert covers l. More names than were asked for do no harm:
-// they were this machine's in an earlier run.
-func (l leaf) saidBy(cert *x509.Certificate) bool {
+// coveredBy reports whether cert covers l. Additional names in cert are accepted: the
+// machine had them in an earlier run.
+func (l leaf) coveredBy(cert *x509.Certificate) bool {
 	if cert.Subject.CommonName != l.commonName ||
 		!slices.Equal(cert.Subject.Organization, l.organization) ||
 		!slices.Equal(cert.ExtKeyUsage, []x509.ExtKeyUsage{l.usage}) {
@@ -117,8 +118,8 @@ func (l leaf) saidBy(cert *x509.Certificate) bool {
 	return true
 }
 
-// issue returns a new key and its certificate as PEM. The key is new as well, so
-// that a copy of the old one ends with the old certificate.
+// issue returns a new key and its certificate as PEM. The old key is not reused, so
+// that a copy of it becomes useless when the old certificate expires.
 func (l leaf) issue(ca authority, notAfter time.Time) (keyPEM, certPEM []byte, err error) {
 	key, keyPEM, err := newKey()
 	if err != nil {

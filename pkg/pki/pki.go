@@ -11,19 +11,18 @@ import (
 // only one to give kube-apiserver as --requestheader-allowed-names.
 const FrontProxyName = "system:front-proxy"
 
-// Options says what the certificates must cover.
+// Options configures Ensure.
 type Options struct {
-	// Hosts are the DNS names and IP addresses of the serving certificate, beyond
-	// the built-in ones: localhost, 127.0.0.1, ::1, the names of the kubernetes
-	// Service and this machine's host name. The Service's IP is for the caller to
-	// add, who knows it.
+	// Hosts are the DNS names and IP addresses of the serving certificate, in addition
+	// to the built-in ones: localhost, 127.0.0.1, ::1, the names of the kubernetes
+	// Service and this machine's host name. The caller has to add the Service's IP.
 	Hosts []string
-	// Now is the clock; nil means time.Now. It decides about the ends of leaves and
-	// nothing else: CAs do not depend on a clock.
+	// Now is the clock; nil means time.Now. It determines only when leaves expire: CAs
+	// do not depend on a clock.
 	Now func() time.Time
 }
 
-// Files names what Ensure left on disk. All paths are absolute.
+// Files holds the absolute paths of the files that Ensure maintains.
 type Files struct {
 	ServerCA, ClientCA, FrontProxyCA string // CA certificates, without keys
 	ServingCert, ServingKey          string
@@ -34,19 +33,19 @@ type Files struct {
 	ServiceAccountKey string
 }
 
-// Ensure makes what is missing in dir, renews leaves that are near their end or
-// no longer fit, tightens permissions that are too loose, and leaves the rest
-// byte for byte as it is.
+// Ensure makes the files that are missing in dir, renews leaves that expire soon or
+// no longer match, and tightens permissions that are too loose. It does not change
+// any other file.
 //
-// An error names a path and what to do about it. It leaves a state from which
-// the next call goes on.
+// An error names a path and what to do about it. The next call continues from the
+// state that a failed call has left.
 func Ensure(dir string, o Options) (Files, error) {
 	abs, err := filepath.Abs(dir)
 	if err != nil {
 		return Files{}, fmt.Errorf("resolving PKI directory %s: %w: give an absolute path", dir, err)
 	}
 	dir = abs
-	// First, since what is wrong here was typed by the user.
+	// First, because only these errors are the user's typing errors.
 	dnsNames, ips, err := subjectAltNames(o.Hosts)
 	if err != nil {
 		return Files{}, err
@@ -59,7 +58,7 @@ func Ensure(dir string, o Options) (Files, error) {
 		now = o.Now()
 	}
 
-	// The authorities come first: the leaves are judged by them.
+	// The authorities come first: the leaves are checked against them.
 	authorities := map[string]authority{}
 	for _, name := range authorityNames {
 		if authorities[name], err = ensureAuthority(dir, name); err != nil {
@@ -78,7 +77,7 @@ func Ensure(dir string, o Options) (Files, error) {
 	return f, nil
 }
 
-// filesIn names the files of a directory.
+// filesIn returns the paths of the files in a directory.
 func filesIn(dir string) Files {
 	in := func(name string) string { return filepath.Join(dir, name) }
 	return Files{
@@ -95,7 +94,7 @@ func filesIn(dir string) Files {
 	}
 }
 
-// ensurePrivateDir makes dir for its owner alone.
+// ensurePrivateDir creates dir, accessible to its owner alone.
 func ensurePrivateDir(dir string) error {
 	if err := makeDir(dir); err != nil {
 		return fmt.Errorf("making PKI directory %s: %w: choose another data directory, or make its parent writable", dir, err)

@@ -18,7 +18,7 @@ import (
 	"k8s.io/client-go/util/keyutil"
 )
 
-// aDay is a day on which the clock can be right.
+// aDay is a date at which the clock can be right.
 var aDay = time.Date(2027, time.March, 4, 5, 6, 7, 8, time.UTC)
 
 func at(now time.Time, hosts ...string) Options {
@@ -87,8 +87,8 @@ func loadPool(t *testing.T, path string) *x509.CertPool {
 	return pool
 }
 
-// verifyAll asserts what users of the files need at the moment when: chains,
-// usages, names, pairs, key, and permissions.
+// verifyAll checks what users of the files need at the time when: chains, usages,
+// names, pairs, key, and permissions.
 func verifyAll(t *testing.T, f Files, when time.Time, hosts ...string) {
 	t.Helper()
 	for _, host := range append(hosts, builtinHosts...) {
@@ -189,7 +189,7 @@ func TestFresh(t *testing.T) {
 			t.Errorf("%s: CA %v, from %v to %v", ca, cert.IsCA, cert.NotBefore, cert.NotAfter)
 		}
 	}
-	// A client of one CA is nobody to another.
+	// A certificate of one client CA is not valid for the other.
 	if err := loadCert(t, f.AdminCert).CheckSignatureFrom(loadCert(t, f.FrontProxyCA)); err == nil {
 		t.Error("the front-proxy CA vouches for the administrator")
 	}
@@ -206,12 +206,12 @@ func TestFilesAreAbsolute(t *testing.T) {
 	verifyAll(t, f, time.Now())
 }
 
-// TestSecondWritesNothing looks at inodes too: not one file is replaced by an equal one.
-func TestSecondWritesNothing(t *testing.T) {
+// The test compares inodes too: no file is replaced by an equal one.
+func TestSecondEnsureWritesNothing(t *testing.T) {
 	dir := t.TempDir()
 	mustEnsure(t, dir, at(aDay, "a.example"))
 	before, stats := snapshot(t, dir), statAll(t, dir)
-	// Fewer names than before are covered as well.
+	// The certificate also covers fewer names than before.
 	mustEnsure(t, dir, at(aDay.Add(leafLifetime-renewBefore-time.Minute)))
 	if names := changed(before, snapshot(t, dir)); names != nil {
 		t.Errorf("changed: %v", names)

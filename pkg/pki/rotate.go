@@ -13,7 +13,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// LeafNames returns what Rotate takes, in the order of the making.
+// LeafNames returns the names that Rotate accepts, in the order in which leaves are made.
 func LeafNames() []string {
 	var names []string
 	for _, l := range leaves("", nil, nil) {
@@ -22,12 +22,13 @@ func LeafNames() []string {
 	return names
 }
 
-// Rotate makes these leaves in dir anew, whatever state they are in, for the names
-// and addresses that they have; without names, all of them. Where dir has no CA yet
-// it makes nothing. The caller holds Lock, and WriteKubeconfig or RenewKubeconfig
-// follows, since a kubeconfig holds a copy of the administrator's.
+// Rotate replaces the named leaves in dir, or all leaves if none is named, whatever
+// their state. New certificates keep the host names and addresses of the old ones. If
+// a CA is missing, Rotate returns an error and replaces nothing. The caller holds Lock,
+// and calls WriteKubeconfig or RenewKubeconfig afterwards, since a kubeconfig contains
+// the administrator's certificate.
 //
-// An old certificate is good until its own end, for whoever has a copy.
+// Copies of an old certificate remain valid until it expires.
 func Rotate(dir string, now time.Time, names ...string) error {
 	if err := checkOwner(dir); err != nil {
 		return err
@@ -40,7 +41,7 @@ func Rotate(dir string, now time.Time, names ...string) error {
 		}
 		old, err := readCerts(l.certFile)
 		if err != nil {
-			return fmt.Errorf("reading the names of the certificate to renew: %w: a start of the server makes it anew", err)
+			return fmt.Errorf("reading the names of the certificate to renew: %w: a start of the server replaces it", err)
 		}
 		l.dnsNames, l.ips = old[0].DNSNames, old[0].IPAddresses
 		if authorities[l.authority], err = existingAuthority(dir, l.authority); err != nil {
@@ -64,38 +65,38 @@ func Rotate(dir string, now time.Time, names ...string) error {
 func existingAuthority(dir, name string) (authority, error) {
 	file := filepath.Join(dir, name+".pem")
 	if _, err := os.Stat(file); err != nil {
-		return authority{}, fmt.Errorf("loading CA: %w: restore it from a backup, or start the server, which makes one where there has been none", err)
+		return authority{}, fmt.Errorf("loading CA: %w: restore it from a backup, or start the server, which makes a CA if there has never been one", err)
 	}
 	return ensureAuthority(dir, name)
 }
 
-// checkOwner refuses to write for somebody else, root included: the server could not
-// read keys that are root's.
+// checkOwner returns an error unless the caller owns dir. This includes root: the
+// server could not read keys that belong to root.
 func checkOwner(dir string) error {
 	info, err := os.Stat(dir)
 	if err != nil {
 		return fmt.Errorf("checking PKI directory: %w: start the server once", err)
 	}
 	if s, ok := info.Sys().(*syscall.Stat_t); ok && int(s.Uid) != os.Geteuid() {
-		return fmt.Errorf("%s belongs to the user with the ID %d: run this as that user, whose server has to read what is written", dir, s.Uid)
+		return fmt.Errorf("%s belongs to the user with the ID %d: run this as that user, because the server has to read the new files", dir, s.Uid)
 	}
 	return nil
 }
 
-// RenewKubeconfig puts the administrator's certificate as it is now into a
-// kubeconfig that WriteKubeconfig has written, for the same server. It reports
-// whether there is such a file.
+// RenewKubeconfig writes the administrator's current certificate into a kubeconfig
+// written by WriteKubeconfig, and keeps its server. It returns false if there is no
+// such file.
 func RenewKubeconfig(path string, mode os.FileMode, dir string) (bool, error) {
 	old, err := clientcmd.LoadFromFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}
 	if err != nil {
-		return false, fmt.Errorf("reading kubeconfig %s: %w: remove it, and a start of the server writes it anew", path, err)
+		return false, fmt.Errorf("reading kubeconfig %s: %w: remove it, and a start of the server writes a new one", path, err)
 	}
 	cluster := old.Clusters[clusterName]
 	if cluster == nil {
-		return false, fmt.Errorf("reading kubeconfig %s: it has no cluster %q: remove it, and a start of the server writes it anew", path, clusterName)
+		return false, fmt.Errorf("reading kubeconfig %s: it has no cluster %q: remove it, and a start of the server writes a new one", path, clusterName)
 	}
 	return true, WriteKubeconfig(path, mode, cluster.Server, filesIn(dir))
 }

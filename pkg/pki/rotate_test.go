@@ -30,7 +30,7 @@ func TestRotate(t *testing.T) {
 	if end := loadCert(t, f.ServingCert).NotAfter; !end.Equal(later.Add(leafLifetime).Truncate(time.Second)) {
 		t.Errorf("ends %v", end)
 	}
-	// It keeps its names: a server that starts with them finds nothing to do.
+	// The new certificate has the same names, so a server that starts with them changes nothing.
 	mustEnsure(t, dir, at(later, "edge.example.com", "192.0.2.7"))
 	if names := changed(one, snapshot(t, dir)); names != nil {
 		t.Errorf("afterwards: changed %v", names)
@@ -44,8 +44,8 @@ func TestRotate(t *testing.T) {
 	verifyAll(t, f, later, "edge.example.com", "192.0.2.7")
 }
 
-// TestRotateMendsAPair that is not whole or not its CA's.
-func TestRotateMendsAPair(t *testing.T) {
+// The pair does not match, or another CA signed it.
+func TestRotateReplacesADamagedPair(t *testing.T) {
 	dir, other := t.TempDir(), t.TempDir()
 	f := mustEnsure(t, dir, at(aDay))
 	theirs := mustEnsure(t, other, at(aDay, "theirs.example"))
@@ -117,8 +117,8 @@ func TestRenewKubeconfig(t *testing.T) {
 	}
 }
 
-// TestLockKeepsWritersApart lets several rotate while others renew: each finds whole
-// pairs, and so does everybody afterwards.
+// TestLockKeepsWritersApart rotates and renews concurrently: every call finds matching
+// pairs, and the files match afterwards.
 func TestLockKeepsWritersApart(t *testing.T) {
 	data := t.TempDir()
 	dir := filepath.Join(data, "pki")

@@ -10,13 +10,13 @@ import (
 )
 
 const (
-	// serviceRange is where Services get their addresses from; serviceIP is the
-	// first, that of the API server's own Service.
+	// serviceRange is the CIDR from which Services get their addresses. serviceIP is the
+	// first address, which belongs to the API server's own Service.
 	serviceRange = "10.43.0.0/16"
 	serviceIP    = "10.43.0.1"
 )
 
-// access is how clients reach the server: where, and with which certificates.
+// access holds how clients reach the server: the URL and the certificates.
 type access struct {
 	cfg        config.Server
 	hosts      []string
@@ -29,7 +29,7 @@ type access struct {
 	seen  seen
 }
 
-// listen takes the port.
+// listen opens the listener.
 func listen(address string, port int) (net.Listener, error) {
 	l, err := net.Listen("tcp", net.JoinHostPort(address, fmt.Sprint(port)))
 	if err != nil {
@@ -49,7 +49,7 @@ func (s *server) ensureAccess(addr net.Addr) (*access, error) {
 	}
 	host := tcp.IP
 	if host.IsUnspecified() {
-		// The kubeconfig stays on this machine; others reach it under its addresses.
+		// The kubeconfig is for this machine; other machines use the interfaces' addresses.
 		host = net.IPv4(127, 0, 0, 1)
 		a.hosts = append(a.hosts, interfaceAddresses()...)
 	} else {

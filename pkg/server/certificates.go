@@ -19,7 +19,7 @@ const (
 	// interval is elapsed time; expiry is judged by the wall clock, which a device may
 	// learn only after its start.
 	lookAfterEvery = time.Hour
-	// remindEvery is how often the log says again what people have to do.
+	// remindEvery is how often the log repeats what people have to do.
 	remindEvery = 24 * time.Hour
 	// Kubernetes makes a certificate for the API server's calls to itself at each start. It
 	// is valid from an hour before the start, and kept in memory, where nobody can renew it.
@@ -34,16 +34,16 @@ var (
 	registerExpiry = sync.OnceFunc(func() { legacyregistry.MustRegister(expiry) })
 )
 
-// seen is what the last look at the certificates has shown.
+// seen is the state of the certificates at the last look.
 type seen struct {
 	began    time.Time         // the first look, by the wall clock
 	serials  map[string]string // by certificate
 	reminded time.Time         // of what people have to do; zero for never
 }
 
-// keep renews certificates that are about to expire, until ctx ends: at once, regularly, and
-// whenever one has changed. A device may run for longer than a certificate lasts. The API
-// server notices new files by itself.
+// keep renews certificates that are about to expire, until ctx is cancelled: at once,
+// regularly, and whenever a file has changed. A device may run for longer than a certificate
+// is valid. The API server reloads new files by itself.
 func (a *access) keep(ctx context.Context, changed <-chan struct{}) {
 	tick := time.NewTicker(lookAfterEvery)
 	defer tick.Stop()
@@ -60,8 +60,8 @@ func (a *access) keep(ctx context.Context, changed <-chan struct{}) {
 	}
 }
 
-// watch signals each replaced certificate until ctx ends, also those that somebody else has
-// replaced: `reap certificate rotate` cannot know every kubeconfig that has to be updated.
+// watch signals each replaced certificate until ctx is cancelled. Another process may replace
+// them: `reap certificate rotate` does not know every kubeconfig that has to be updated.
 func (a *access) watch(ctx context.Context, parts *sync.WaitGroup) <-chan struct{} {
 	rung := make(bell, 1)
 	for name, pair := range map[string][2]string{
@@ -109,7 +109,7 @@ func (a *access) look() (pki.Files, error) {
 		a.clock = openClock(a.cfg.DataDir, time.Now)
 		a.seen.serials = map[string]string{}
 		a.seen.began = time.Now().Round(0)
-		// Fails where there are none yet, which nobody has to be told.
+		// An error is expected before the first start and is not logged.
 		if old, err := pki.Inspect(dir, time.Now()); err == nil {
 			a.seen.replaced(old)
 		}

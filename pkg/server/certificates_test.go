@@ -24,7 +24,7 @@ func TestCertificatesAreRenewedWhileTheServerRuns(t *testing.T) {
 	log := test.NewGlobal()
 	t.Cleanup(func() { logrus.StandardLogger().ReplaceHooks(logrus.LevelHooks{}) })
 	synctest.Test(t, func(t *testing.T) {
-		time.Sleep(time.Until(time.Date(2027, time.March, 4, 5, 6, 7, 0, time.UTC))) // a time that a clock can show
+		time.Sleep(time.Until(time.Date(2027, time.March, 4, 5, 6, 7, 0, time.UTC))) // a plausible time
 		top := t.TempDir()
 		copied := filepath.Join(top, "copy")
 		a := &access{
@@ -199,8 +199,8 @@ func TestAuthorityNearItsEndIsWarnedAboutOnceADay(t *testing.T) {
 	})
 }
 
-// TestCertificateInMemoryThatIsOverAsksForARestart lets more than three years pass.
-func TestCertificateInMemoryThatIsOverAsksForARestart(t *testing.T) {
+// TestExpiredCertificateInMemoryAsksForARestart lets more than three years pass.
+func TestExpiredCertificateInMemoryAsksForARestart(t *testing.T) {
 	log := test.NewGlobal()
 	t.Cleanup(func() { logrus.StandardLogger().ReplaceHooks(logrus.LevelHooks{}) })
 	synctest.Test(t, func(t *testing.T) {

@@ -11,23 +11,24 @@ import (
 	"github.com/sirupsen/logrus"
 )
 
-// rememberEvery is how much later the time has to be before it is written again: flash wears.
+// rememberEvery is the minimum time between two writes of the file: flash wears out.
 const rememberEvery = time.Hour
 
-// clock is the wall clock of a device that may have no battery: at boot such a clock is years behind. The last time that
-// is known is kept in the data directory, and while the clock is before that, time goes on from there.
+// clock is the wall clock of a device that may have no battery, so that its clock may be years behind after boot. The
+// last known time is kept in the data directory. While the wall clock is before it, clock counts on from the last known
+// time.
 type clock struct {
 	path string
 	wall func() time.Time
-	// last was the latest time when the process began, or the zero time if nobody knows it; then is when that was, on a
-	// clock that no jump moves.
+	// last is the last known time from the file, or zero if there is none. then is when it was read, with a monotonic
+	// reading that jumps of the wall clock do not change.
 	last time.Time
 	then time.Time
 	// written is the time in the file.
 	written time.Time
 }
 
-// openClock reads the last known time, and says so if the clock is behind it.
+// openClock reads the last known time, and logs a warning if the clock is behind it.
 func openClock(dataDir string, wall func() time.Time) *clock {
 	c := &clock{path: filepath.Join(dataDir, "last-time"), wall: wall, then: wall()}
 	raw, err := os.ReadFile(c.path)
@@ -49,8 +50,7 @@ func openClock(dataDir string, wall func() time.Time) *clock {
 	return c
 }
 
-// now returns the time: that of the clock, or of the last time that is known and what has passed since, whichever is
-// later.
+// now returns the wall clock's time, or the last known time plus what has elapsed since it was read, whichever is later.
 func (c *clock) now() time.Time {
 	wall := c.wall()
 	if c.last.IsZero() {
@@ -62,7 +62,7 @@ func (c *clock) now() time.Time {
 	return wall
 }
 
-// remember writes the time, if an hour has passed since the last time that it did.
+// remember writes the time to the file, at most once an hour.
 func (c *clock) remember() {
 	now := c.now().UTC().Truncate(time.Second)
 	if now.Sub(c.written) < rememberEvery {
@@ -74,7 +74,7 @@ func (c *clock) remember() {
 		err = os.Rename(next, c.path)
 	}
 	if err != nil {
-		logrus.WithError(err).Warn("cannot write down the time; a clock that is behind at the next start will not be noticed")
+		logrus.WithError(err).Warn("cannot save the time; a clock that is behind at the next start will go unnoticed")
 		return
 	}
 	c.written = now

@@ -14,7 +14,8 @@ import (
 	"github.com/reap-dev/reap/pkg/config"
 )
 
-// behind is a wall clock that is so much behind. Both readings of its times are; only how two of them differ counts.
+// behind returns a wall clock that is behind by a duration, in its wall and its monotonic readings. Only differences
+// between monotonic readings matter.
 type behind time.Duration
 
 func (b behind) now() time.Time { return time.Now().Add(-time.Duration(b)) }
@@ -26,8 +27,8 @@ func logged(t *testing.T) *test.Hook {
 	return log
 }
 
-// TestClockThatIsBehind at the start: time goes on from the last that is known, until the clock is right.
-func TestClockThatIsBehind(t *testing.T) {
+// If the clock is behind at the start, the last known time counts on until the clock is right.
+func TestClockThatIsBehindCountsOnFromTheLastKnownTime(t *testing.T) {
 	log := logged(t)
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()
@@ -58,7 +59,7 @@ func TestClockThatIsBehind(t *testing.T) {
 	})
 }
 
-// TestTimeIsWrittenHourlyAtMost and never one that is earlier.
+// TestTimeIsWrittenHourlyAtMost also checks that an earlier time is never written.
 func TestTimeIsWrittenHourlyAtMost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()
@@ -89,8 +90,8 @@ func TestTimeIsWrittenHourlyAtMost(t *testing.T) {
 	})
 }
 
-// TestLastTimeThatIsNone is said and does no harm; nor does a directory that cannot be written.
-func TestLastTimeThatIsNone(t *testing.T) {
+// An unreadable file, and a directory that cannot be written, cause a warning and nothing else.
+func TestUnreadableLastTimeIsIgnored(t *testing.T) {
 	log := logged(t)
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "last-time"), []byte("yesterday\n"), 0o600); err != nil {
@@ -105,7 +106,7 @@ func TestLastTimeThatIsNone(t *testing.T) {
 	}
 	c.path = filepath.Join(dir, "nowhere", "last-time")
 	c.remember()
-	if e := log.LastEntry(); e == nil || !strings.Contains(e.Message, "cannot write down the time") {
+	if e := log.LastEntry(); e == nil || !strings.Contains(e.Message, "cannot save the time") {
 		t.Errorf("said: %v", e)
 	}
 }

@@ -26,12 +26,11 @@ type Ready struct {
 }
 
 // ReadReady reads the ready file of a data directory. The error is fs.ErrNotExist if
-// no server there is ready. A server that was killed leaves its file until the next
-// one starts.
+// no server is ready. A killed server leaves its file until the next server starts.
 func ReadReady(dataDir string) (r Ready, err error) {
 	path := readyFile(dataDir)
 	raw, err := os.ReadFile(path)
-	if err == nil && len(raw) == 0 { // one that could not be removed
+	if err == nil && len(raw) == 0 { // notReady could not remove it
 		err = &fs.PathError{Op: "read", Path: path, Err: fs.ErrNotExist}
 	}
 	if err != nil {
@@ -93,7 +92,7 @@ func (d *dataDir) ready(r Ready) error {
 func (d *dataDir) notReady() {
 	path := readyFile(d.path)
 	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
-		// Whoever waits for the file to appear would be misled, but the lock tells.
+		// The file would mislead processes that wait for it to appear: empty it at least.
 		_ = os.Truncate(path, 0)
 	}
 }

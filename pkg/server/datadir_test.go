@@ -14,8 +14,8 @@ import (
 	"github.com/reap-dev/reap/pkg/config"
 )
 
-// TestDataDirectoryIsOneServers: two on one database would destroy it.
-func TestDataDirectoryIsOneServers(t *testing.T) {
+// Two servers on one database would destroy it.
+func TestOneServerPerDataDirectory(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "data")
 	d, err := openDataDir(path)
 	if err != nil {
@@ -38,7 +38,7 @@ func TestDataDirectoryIsOneServers(t *testing.T) {
 		}
 	}
 	d.close()
-	// As a server that was killed, it has left its ready file.
+	// Like a killed server, this one has left its ready file.
 	d, err = openDataDir(path)
 	if err != nil {
 		t.Fatal(err)
@@ -49,8 +49,8 @@ func TestDataDirectoryIsOneServers(t *testing.T) {
 	}
 }
 
-// TestReadyFileIsWholeOrNotThere: whoever waits for it reads it at once.
-func TestReadyFileIsWholeOrNotThere(t *testing.T) {
+// Processes that wait for the file read it at once.
+func TestReadyFileIsCompleteOrMissing(t *testing.T) {
 	d := &dataDir{path: t.TempDir()}
 	if err := d.ready(Ready{URL: "first"}); err != nil {
 		t.Fatal(err)
@@ -70,7 +70,7 @@ func TestReadyFileIsWholeOrNotThere(t *testing.T) {
 	if r, err := ReadReady(d.path); err != nil || r.URL != "second" {
 		t.Errorf("it says %+v (%v)", r, err)
 	}
-	// The old one was replaced, and not written over.
+	// The old file was replaced, not overwritten.
 	old, now := stat(t, before), stat(t, mustOpen(t, readyFile(d.path)))
 	if os.SameFile(old, now) {
 		t.Error("a reader may see half of each")
@@ -140,7 +140,7 @@ func TestAccessIsWhereClientsReachIt(t *testing.T) {
 	}
 }
 
-// What is started from here must not speak for this process.
+// Child processes must not notify systemd for this process.
 func TestNotifySocketIsTakenOutOfTheEnvironment(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "notify")
 	systemd, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})

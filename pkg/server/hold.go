@@ -2,10 +2,7 @@ package server
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"time"
@@ -18,28 +15,27 @@ import (
 	"github.com/reap-dev/reap/pkg/gc/pause"
 )
 
-// restored is what a restore leaves for the next start.
+// restored is the content of the file that a restore leaves for the next start.
 type restored struct {
-	// Made is when the snapshot was made, At when it was restored.
+	// Made is when the snapshot was made, At is when it was restored.
 	Made time.Time `json:"made"`
 	At   time.Time `json:"at"`
 }
 
 func restoredFile(dataDir string) string { return filepath.Join(dataDir, "restored.json") }
 
-// holdAfterRestore pauses the collector and holds the controllers that delete if the store has just been restored, before
-// any of them runs. It tries until it has succeeded or ctx has ended.
+// holdAfterRestore pauses the collector and holds the controllers that delete objects if the datastore has just been
+// restored. It must return before any of them runs. It retries until ctx is cancelled.
 func (w *workload) holdAfterRestore(ctx context.Context) error {
 	path := restoredFile(w.cfg.DataDir)
-	raw, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
+	var r restored
+	found, err := readRecord(path, &r)
 	if err != nil {
 		return fmt.Errorf("looking whether the datastore was restored: %w", err)
 	}
-	var r restored
-	_ = json.Unmarshal(raw, &r) // that the file is there says enough
+	if !found {
+		return nil
+	}
 	log := logrus.WithField("snapshot", r.Made)
 	if w.cfg.GC.AfterRestore == "run" {
 		log.Warn("the datastore was restored from a snapshot; the collector runs at once, as --gc-after-restore=run asks for")
@@ -54,12 +50,12 @@ func (w *workload) holdAfterRestore(ctx context.Context) error {
 	err = wait.PollUntilContextCancel(ctx, 100*time.Millisecond, true, func(ctx context.Context) (bool, error) {
 		_, _, err := pause.Hold(ctx, maps, "reap server", reason, time.Now())
 		if err != nil {
-			log.WithError(err).Warn("cannot hold the collector after the restore; will try again")
+			log.WithError(err).Warn("cannot hold the collector after the restore; will retry")
 		}
 		return err == nil, nil
 	})
 	if err != nil {
-		return nil // ctx has ended, and the next start tries
+		return nil // ctx was cancelled; the next start tries again
 	}
 	log.Warn("the datastore was restored from a snapshot: the collector and the controllers that delete are held; " +
 		"see with 'reap lint' what would be collected, then run 'reap resume'")
@@ -73,8 +69,8 @@ func removeRestored(path string) error {
 	return nil
 }
 
-// released returns what is closed once it is known that nothing holds the controllers that delete, and what finds that out
-// and returns then, or when ctx ends.
+// released returns a channel and a function. The function watches the pause, and closes the channel once nothing holds
+// the controllers that delete objects. It returns then, or when ctx is cancelled.
 func released(config *rest.Config) (free chan struct{}, watch func(ctx context.Context), err error) {
 	maps, err := typedcorev1.NewForConfig(config)
 	if err != nil {
@@ -84,7 +80,7 @@ func released(config *rest.Config) (free chan struct{}, watch func(ctx context.C
 	return free, func(ctx context.Context) { awaitRelease(ctx, maps, free) }, nil
 }
 
-// awaitRelease closes free when the hold has ended, or there is none.
+// awaitRelease closes free when the hold has ended, or if there is none.
 func awaitRelease(ctx context.Context, maps typedcorev1.ConfigMapsGetter, free chan<- struct{}) {
 	log := logrus.WithField("component", "controllers")
 	ctx, stop := context.WithCancel(ctx)
@@ -99,7 +95,7 @@ func awaitRelease(ctx context.Context, maps typedcorev1.ConfigMapsGetter, free c
 		case !s.Held:
 			done = true
 			if held {
-				log.Info("the controllers that delete go on")
+				log.Info("the controllers that delete are released")
 			}
 			close(free)
 			stop()

@@ -2,7 +2,6 @@ package server
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -16,12 +15,12 @@ import (
 	"github.com/reap-dev/reap/pkg/datastore"
 )
 
-// marker lies beside the keys and says that there is a store for them. An empty store with a marker is one that was lost:
-// served as an empty cluster it would tell every client that all objects were deleted.
+// marker is a file beside the keys. It records that a datastore exists, so that an empty one is recognized as lost:
+// serving it as an empty cluster would tell every client that all objects were deleted.
 type marker struct {
-	// Since is when the store was begun or restored.
+	// Since is when the datastore was created or restored.
 	Since time.Time `json:"since"`
-	// Revision is one that no restore may go below; 0 if nothing was restored.
+	// Revision is a lower bound for the revision after a restore; 0 if nothing was restored.
 	Revision int64 `json:"revision,omitempty"`
 }
 
@@ -29,64 +28,28 @@ func markerFile(pkiDir string) string { return filepath.Join(pkiDir, "datastore.
 
 // readMarker returns the marker in a PKI directory; found is false if there is none.
 func readMarker(pkiDir string) (m marker, found bool, err error) {
-	raw, err := os.ReadFile(markerFile(pkiDir))
-	if errors.Is(err, fs.ErrNotExist) {
-		return m, false, nil
-	}
+	found, err = readRecord(markerFile(pkiDir), &m)
 	if err != nil {
 		return m, false, fmt.Errorf("reading the datastore's marker: %w", err)
 	}
-	// One that cannot be understood still says that there was a store.
-	_ = json.Unmarshal(raw, &m)
-	return m, true, nil
+	return m, found, nil
 }
 
-// writeMarker puts the marker into a PKI directory, which is made if need be, and returns when it is on the disk.
+// writeMarker writes the marker into a PKI directory, which it creates if needed, and returns when it is on the disk.
 func writeMarker(pkiDir string, m marker) error {
 	if err := os.MkdirAll(pkiDir, 0o700); err != nil {
 		return fmt.Errorf("writing the datastore's marker: %w", err)
 	}
-	if err := writeWhole(markerFile(pkiDir), m); err != nil {
+	if err := writeRecord(markerFile(pkiDir), m); err != nil {
 		return fmt.Errorf("writing the datastore's marker: %w", err)
 	}
 	return nil
 }
 
-// writeWhole writes a file as JSON; whoever sees it sees all of it, after a power cut too.
-func writeWhole(path string, content any) error {
-	raw, err := json.MarshalIndent(content, "", "  ")
-	if err != nil {
-		return err
-	}
-	next := path + ".next"
-	f, err := os.OpenFile(next, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(append(raw, '\n'))
-	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return err
-	}
-	if err := os.Rename(next, path); err != nil {
-		return err
-	}
-	return syncDir(filepath.Dir(path))
-}
-
-// syncDir makes the names in a directory last, where its file system knows how.
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	_ = d.Sync() // some file systems refuse
-	return d.Close()
-}
-
 // embedded reports whether the store is in the data directory.
 func (s *server) embedded() bool { return s.cfg.DatastoreEndpoint == "" }
 
-// checkStore refuses to start on a store that has vanished or is damaged. It changes nothing.
+// checkStore returns an error if the datastore has vanished or is damaged. It changes nothing.
 func (s *server) checkStore(ctx context.Context) error {
 	if !s.embedded() {
 		return nil
@@ -106,13 +69,13 @@ func (s *server) checkStore(ctx context.Context) error {
 		logrus.WithField("before", m.Since).Warn("beginning with an empty database, as --new-store asks for")
 		return nil
 	}
-	return fmt.Errorf("the database in %s is empty or missing, and there was one before (%s says so): "+
-		"mount the disk that it is on, restore a snapshot with 'reap snapshot restore', or begin anew with --new-store",
+	return fmt.Errorf("the database in %s is empty or missing, although there was one before (according to %s): "+
+		"mount its disk, restore a snapshot with 'reap snapshot restore', or start with an empty database with --new-store",
 		s.cfg.DataDir, markerFile(config.PKIDir(s.cfg.DataDir)))
 }
 
-// markStore leaves a marker once the store holds what the API server puts into each, and that is on the disk: a first
-// start that is cut off before must not be taken for a loss by the next.
+// markStore writes the marker once the API server's initial objects are in the datastore and on the disk. If a first
+// start is cut off before, the next one must not take the datastore for lost.
 func (s *server) markStore() error {
 	dir := config.PKIDir(s.cfg.DataDir)
 	if !s.embedded() {

@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	// lookEvery is how often the server looks for memory that it can return.
+	// lookEvery is how often the server checks for memory that it can return.
 	lookEvery = 10 * time.Second
 	// worthFreeing is how many bytes make a garbage collection worth it.
 	worthFreeing = 12 << 20
@@ -20,12 +20,12 @@ const (
 	// ebb divides a busy server's highest rate of allocation: below that rate its burst is
 	// over, and the memory that only the burst needed is returned.
 	ebb = 4
-	// latest is after how long a server that stays busy returns memory.
+	// latest is the interval at which a server that stays busy returns memory.
 	latest = 2 * time.Minute
 )
 
-// keepSmall returns memory to the system until ctx ends. For the next burst, Go keeps as much
-// again as is in use, and for a long time; on a small device other processes need it.
+// keepSmall returns memory to the system until ctx is cancelled. Go would keep about as much
+// unused memory as is in use, and for a long time; on a small device other processes need it.
 func keepSmall(ctx context.Context) {
 	var t tide
 	wait.UntilWithContext(ctx, func(context.Context) {
@@ -36,20 +36,20 @@ func keepSmall(ctx context.Context) {
 	}, lookEvery)
 }
 
-// tide follows the rate of allocation.
+// tide tracks the rate of allocation.
 type tide struct {
-	before  uint64    // bytes allocated until the last look
-	highest uint64    // bytes allocated in one interval, at most, since memory was given back
-	freed   time.Time // when it was
+	before  uint64    // total bytes allocated at the last look
+	highest uint64    // most bytes allocated in one interval since memory was last returned
+	freed   time.Time // when memory was last returned
 }
 
-// out takes the memory in use, every lookEvery, and returns true when unused memory should be returned.
+// out is called every lookEvery, and reports whether unused memory should be returned now.
 func (t *tide) out(m memory, now time.Time) bool {
 	recently := m.allocated - t.before
 	t.before = m.allocated
 	t.highest = max(t.highest, recently)
 	over := recently < quiet || recently < t.highest/ebb
-	// The last collection may have been in the middle of a burst: what that one found in use need not be any more.
+	// The last garbage collection may have run in the middle of a burst, and objects that it found in use may be unused now.
 	burst := t.highest >= quiet
 	worth := m.unused > worthFreeing
 	out := over && (burst || worth) || worth && now.Sub(t.freed) > latest
@@ -61,7 +61,7 @@ func (t *tide) out(m memory, now time.Time) bool {
 
 type memory struct {
 	allocated uint64 // bytes, since the process began
-	unused    uint64 // bytes that a collection of garbage could give back
+	unused    uint64 // bytes that a garbage collection could free
 }
 
 func readMemory() memory {
@@ -69,7 +69,7 @@ func readMemory() memory {
 		{Name: "/gc/heap/allocs:bytes"},
 		{Name: "/memory/classes/heap/free:bytes"},
 		{Name: "/memory/classes/heap/objects:bytes"},
-		{Name: "/gc/heap/live:bytes"}, // of the last collection
+		{Name: "/gc/heap/live:bytes"}, // at the last garbage collection
 	}
 	metrics.Read(s)
 	m := memory{allocated: s[0].Value.Uint64(), unused: s[1].Value.Uint64()}

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Each step is an interval: how much was allocated in it, what a collection could give back, and whether it has to.
+// Each step is an interval: the bytes allocated, the bytes that a garbage collection could free, and whether it should run.
 func TestMemoryIsGivenBackWhenABurstIsOver(t *testing.T) {
 	type step struct {
 		allocated, unused uint64

@@ -19,37 +19,37 @@ import (
 	"github.com/reap-dev/reap/pkg/snapshot"
 )
 
-// beyond is how far a restored store's revision lies above all that are known to have been given out. It covers those of
-// a store that cannot be read any more, as etcdutl's usual bump does.
+// beyond is added to the highest known revision to get the revision of a restored datastore, as by etcdutl's usual bump.
+// This also exceeds the revisions of a lost datastore whose revision cannot be read.
 const beyond = 1_000_000_000
 
-// Restore says what to restore, and where.
+// Restore configures a restore.
 type Restore struct {
 	DataDir string
 	From    io.Reader
 	// WithoutPKI leaves the keys and certificates as they are.
 	WithoutPKI bool
 	Now        time.Time
-	// Progress is told how many keys have been restored, and of how many; nil for nobody.
+	// Progress is called after each restored key with the number of restored and of all keys; may be nil.
 	Progress func(done, all int64)
 }
 
-// Restored says what was restored. Its fields are stable.
+// Restored is the result of a restore. Its fields are stable.
 type Restored struct {
 	snapshot.Manifest
 	// Restored is the revision of the new store.
 	Restored int64 `json:"restoredRevision"`
-	// Kept are the old database, keys and certificates, under their new names.
+	// Kept are the new paths of the old database, keys and certificates.
 	Kept []string `json:"kept,omitempty"`
 	// PKIRestored is true if the keys and certificates are the snapshot's.
 	PKIRestored bool `json:"pkiRestored"`
 }
 
-// restoringFile is there while the new files take the places of the old ones.
+// restoringFile exists while new files replace the old ones.
 func restoringFile(dataDir string) string { return filepath.Join(dataDir, "restoring") }
 
-// Run builds a new store beside the old one, and puts it in its place once the snapshot has proved to be whole. The old
-// one is kept. No server may run on the data directory.
+// Run builds a new datastore beside the old one, and swaps them once the whole snapshot has been verified. The old
+// datastore is kept. Run returns an error if a server uses the data directory.
 func (r Restore) Run(ctx context.Context) (done Restored, err error) {
 	dir, err := openDataDir(r.DataDir)
 	if err != nil {
@@ -70,14 +70,14 @@ func (r Restore) Run(ctx context.Context) (done Restored, err error) {
 	return done, err
 }
 
-// built is a store that is complete and on the disk.
+// built describes a new datastore that is complete and on the disk.
 type built struct {
 	manifest snapshot.Manifest
 	revision int64
 	pki      bool
 }
 
-// build reads the snapshot into a store and a PKI below work.
+// build reads the snapshot into a datastore and a PKI directory below work.
 func (r Restore) build(ctx context.Context, work string) (b built, err error) {
 	floor, err := r.floor(ctx)
 	if err != nil {
@@ -122,7 +122,7 @@ func (r Restore) marker(b built) marker {
 	return marker{Since: r.Now.UTC().Truncate(time.Second), Revision: b.revision}
 }
 
-// floor returns a revision that the old store has not gone beyond, as far as it can still tell.
+// floor returns the highest known revision of the old datastore.
 func (r Restore) floor(ctx context.Context) (int64, error) {
 	m, _, err := readMarker(config.PKIDir(r.DataDir))
 	if err != nil {
@@ -130,17 +130,17 @@ func (r Restore) floor(ctx context.Context) (int64, error) {
 	}
 	old, err := datastore.SQLiteRevision(ctx, r.DataDir)
 	if err != nil {
-		logrus.WithError(err).Warn("cannot read how far the old database had come")
+		logrus.WithError(err).Warn("cannot read the revision of the old database")
 	}
 	return max(m.Revision, old), nil
 }
 
-// exchange puts what was built in the place of what is there, and returns what that is called now. If it is interrupted
-// no server starts, and another restore completes the work.
+// exchange replaces the old files by the built ones, and returns the new paths of the old files. If it is interrupted, no
+// server starts until another restore has completed.
 func (r Restore) exchange(work string, b built) (kept []string, err error) {
 	defer func() {
 		if err != nil {
-			err = fmt.Errorf("putting the restored data into its place: %w; run 'reap snapshot restore' again when that is mended", err)
+			err = fmt.Errorf("replacing the old data by the restored data: %w; fix this, then run 'reap snapshot restore' again", err)
 		}
 	}()
 	if err := os.WriteFile(restoringFile(r.DataDir), nil, 0o600); err != nil {
@@ -171,7 +171,7 @@ func (r Restore) exchange(work string, b built) (kept []string, err error) {
 			return kept, err
 		}
 	}
-	if err := writeWhole(restoredFile(r.DataDir), restored{Made: b.manifest.Made, At: r.Now.UTC().Truncate(time.Second)}); err != nil {
+	if err := writeRecord(restoredFile(r.DataDir), restored{Made: b.manifest.Made, At: r.Now.UTC().Truncate(time.Second)}); err != nil {
 		return kept, err
 	}
 	if err := os.Remove(restoringFile(r.DataDir)); err != nil {
@@ -180,7 +180,7 @@ func (r Restore) exchange(work string, b built) (kept []string, err error) {
 	return kept, syncDir(r.DataDir)
 }
 
-// moveAside renames what is at a path, and returns its new name; nothing if nothing is there.
+// moveAside renames a file or directory and returns its new path, or "" if it does not exist.
 func moveAside(path, suffix string) (string, error) {
 	for n := 1; ; n++ {
 		to := path + suffix

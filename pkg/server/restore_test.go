@@ -54,8 +54,8 @@ func revisionIn(t *testing.T, dir string) int64 {
 	return n
 }
 
-// TestEachRestoreGoesBeyondAllBefore, also if the database before it is lost.
-func TestEachRestoreGoesBeyondAllBefore(t *testing.T) {
+// The revision must also grow if the old database is lost.
+func TestEachRestoreIncreasesTheRevision(t *testing.T) {
 	for _, pki := range []map[string][]byte{nil, {"admin.key": []byte("key")}} {
 		dir := filepath.Join(t.TempDir(), "data")
 		raw := aSnapshot(t, pki)
@@ -76,7 +76,7 @@ func TestEachRestoreGoesBeyondAllBefore(t *testing.T) {
 	}
 }
 
-func TestRestoreKeepsWhatWasThere(t *testing.T) {
+func TestRestoreKeepsTheOldData(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	for path, content := range map[string]string{"db/state.db": "somebody's", "db/state.db-wal": "log", "pki/admin.key": "old"} {
 		if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, path)), 0o700); err != nil {
@@ -103,7 +103,7 @@ func TestRestoreKeepsWhatWasThere(t *testing.T) {
 	}
 }
 
-// TestInterruptedRestoreIsNotServed, and another one completes it.
+// TestInterruptedRestoreIsNotServed also checks that another restore completes it.
 func TestInterruptedRestoreIsNotServed(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	restore(t, dir, aSnapshot(t, nil))
@@ -123,7 +123,7 @@ func TestInterruptedRestoreIsNotServed(t *testing.T) {
 	}
 }
 
-func TestMarkerOfAStore(t *testing.T) {
+func TestStoreThatHasVanishedIsNotServed(t *testing.T) {
 	dir := t.TempDir()
 	s := &server{cfg: config.Server{DataDir: dir}}
 	if err := s.checkStore(t.Context()); err != nil { // the first start

@@ -37,14 +37,14 @@ const (
 	stopTimeout = 5 * time.Second
 )
 
-// Run runs the control plane until ctx ends or a part fails, and returns when
-// every part has stopped. It returns nil if ctx ended, and otherwise the first failure.
+// Run runs the control plane until ctx is cancelled or a part fails, and returns when
+// every part has stopped. It returns nil if ctx was cancelled, and otherwise the first failure.
 //
 // Parts start in the order of this function, because each needs the ones before
 // it. They stop in reverse, because each may still write to those:
 //
 //	data directory and its lock   nothing may run on another server's data
-//	look at the database          what is damaged or has vanished is left as it is
+//	check of the database         a damaged or missing one must not be changed
 //	port                          a taken port is found before anything is written
 //	datastore                     outlasts the API server and takes its last writes
 //	certificates                  the API server reads them
@@ -53,12 +53,12 @@ const (
 //	ready                         reported only when everything above runs
 func Run(ctx context.Context, cfg config.Server) error {
 	if err := apiserver.CheckArgs(cfg.KubeAPIServerArgs); err != nil {
-		return config.Wrong{Err: err}
+		return config.UsageError{Err: err}
 	}
 	s := &server{cfg: cfg, began: time.Now(), notify: takeNotifySocket()}
 	err := s.run(ctx)
 	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
-		return nil // asked to end before it was ready
+		return nil // cancelled before it was ready
 	}
 	return err
 }
@@ -157,7 +157,7 @@ func handlers(snapshots *snapshot.Maker) map[string]http.Handler {
 }
 
 // serve runs the parts that need the API server, reports that the server is ready, and
-// waits until ctx ends or a part fails.
+// waits until ctx is cancelled or a part fails.
 func (s *server) serve(ctx context.Context, dir *dataDir, api *apiserver.Server, access *access) error {
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
@@ -200,7 +200,7 @@ func (s *server) serve(ctx context.Context, dir *dataDir, api *apiserver.Server,
 	return nil
 }
 
-// greet logs what starts, with which data, and what is off.
+// greet logs the version, the data directory, the kind of datastore and the disabled parts.
 func (s *server) greet() {
 	store, _, external := strings.Cut(s.cfg.DatastoreEndpoint, "://") // what follows may be a password
 	if !external {
@@ -234,7 +234,7 @@ func (s *server) announce(dir *dataDir, access *access) error {
 	return nil
 }
 
-// next is a command to go on with. It names the kubeconfig only if reap would not find it.
+// next returns a command for the user to try next. It names the kubeconfig only if reap would not find it by itself.
 func (s *server) next(access *access) string {
 	if s.cfg.DataDir == config.DefaultServer().DataDir {
 		return "reap kubectl get namespaces"

@@ -12,7 +12,7 @@ import (
 	"github.com/reap-dev/reap/pkg/snapshot"
 )
 
-// newMaker makes what makes snapshots of this server, on demand and by its schedule.
+// newMaker returns the Maker for snapshots of this server, on demand and scheduled.
 func (s *server) newMaker(store dump.Source) *snapshot.Maker {
 	return &snapshot.Maker{Source: store, Reap: s.cfg.Version, PKI: func(ctx context.Context) (map[string][]byte, error) {
 		unlock, err := pki.Lock(ctx, s.cfg.DataDir)

@@ -12,8 +12,7 @@ static void trim(void) {}
 */
 import "C"
 
-// trim gives back to the system what the C library keeps of the memory that SQLite no
-// longer uses. The C library does so by itself only at the end of an arena, and each thread
-// that calls SQLite may have an arena of its own: an attack with objects of 1 MB left 40 MB
-// in them.
+// trim returns memory to the system that SQLite has freed and the C library still holds. The
+// C library itself returns only memory at the end of an arena, and each thread that calls
+// SQLite may have its own arena: an attack with objects of 1 MB left 40 MB in arenas.
 func trim() { C.trim() }

@@ -21,9 +21,9 @@ import (
 // controllersTimeout bounds how long a start waits for the controllers' first lists.
 const controllersTimeout = time.Minute
 
-// leaseName is that of Kubernetes' controller manager, whose place the leader takes:
-// the bootstrap policy lets its user hold this lease and no other, and the two can
-// never run against one datastore at once.
+// leaseName is the name of the lease of Kubernetes' controller manager, which the leader
+// replaces: the bootstrap policy allows its user only this lease, and the two can never
+// run on one datastore at once.
 const leaseName = "kube-controller-manager"
 
 // workload runs the clients of the server's own API server: the controllers and the
@@ -37,8 +37,8 @@ type workload struct {
 	once    sync.Once
 }
 
-// run works until ctx ends, and returns when all goroutines have ended. The error is
-// that of the part that has failed.
+// run works until ctx is cancelled or a part fails, and returns when all goroutines have
+// ended. It returns the error of the part that failed.
 func (w *workload) run(ctx context.Context) error {
 	if !w.collects() {
 		gc.Running.Absent("no collector runs in this server (--disable=gc)")
@@ -72,7 +72,7 @@ func (w *workload) collects() bool { return !w.cfg.Disabled("gc") }
 
 func (w *workload) isRunning() { w.once.Do(func() { close(w.running) }) }
 
-// lead runs the controllers and the collector until ctx ends or one of them
+// lead runs the controllers and the collector until ctx is cancelled or one of them
 // fails. Every client configuration goes through fence.
 func (w *workload) lead(ctx context.Context, fence func(*rest.Config) *rest.Config) error {
 	ctx, fail := context.WithCancelCause(ctx)
@@ -80,8 +80,8 @@ func (w *workload) lead(ctx context.Context, fence func(*rest.Config) *rest.Conf
 	var parts sync.WaitGroup
 	var once sync.Once
 	var first error
-	// runs returns a function that a part calls, once or more often, when it works. The
-	// server is running when all parts have called theirs.
+	// runs returns a function that a part calls, once or more often, when it is running. The
+	// server is running when all parts have called their functions.
 	var left atomic.Int32
 	runs := func() func() {
 		left.Add(1)

@@ -7,7 +7,7 @@ import (
 	"github.com/reap-dev/reap/pkg/controllers"
 )
 
-// TestEveryControllerCanBeDisabled holds two tables together whose packages do not know each other.
+// TestEveryControllerCanBeDisabled compares the tables of two packages that do not import each other.
 func TestEveryControllerCanBeDisabled(t *testing.T) {
 	for _, name := range controllers.Names() {
 		if !(config.Server{Disable: []string{"controllers"}}).Disabled(name) {

@@ -15,14 +15,14 @@ import (
 	"github.com/gofrs/flock"
 )
 
-// Suffix is that of snapshots' files.
+// Suffix is the suffix of snapshot files.
 const Suffix = ".snapshot"
 
-// names are those of files that Save makes: a number that grows within the folder, so that their order needs no clock, and
-// the time for people.
+// names matches files that Save makes. The number grows within the folder, so that the order does not depend on a clock;
+// the time is for people.
 var names = regexp.MustCompile(`^reap-(\d{5,})-\d{8}T\d{6}Z\.snapshot$`)
 
-// partials are files that are still being written, or that a killed process has left.
+// partials matches files that are still being written, or that a killed process has left.
 const partials = ".reap-*.partial"
 
 // File is a snapshot in a folder.
@@ -32,14 +32,14 @@ type File struct {
 	// Bytes is the size of the file.
 	Bytes int64 `json:"bytes"`
 	Manifest
-	// Problem says why it cannot be used; nothing if it can, as far as was looked.
+	// Problem says why the snapshot cannot be used; "" if no problem was found.
 	Problem string `json:"problem,omitempty"`
 
-	number int // 0 for one that Save has not named
+	number int // 0 if Save did not name the file
 }
 
-// Save makes a file in a folder, which is made if need be, and lets write fill it. The file has its name only once all of
-// it is on the disk, and nobody but its owner may read it.
+// Save creates a file in a folder and calls write to fill it. It creates the folder if needed. The file gets its name once
+// it is complete on the disk. Only its owner can read it.
 func Save(dir string, write func(io.Writer) (Manifest, error)) (saved File, err error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return saved, fmt.Errorf("making the folder for snapshots: %w", err)
@@ -48,15 +48,15 @@ func Save(dir string, write func(io.Writer) (Manifest, error)) (saved File, err 
 	if err != nil {
 		return saved, fmt.Errorf("making a file for the snapshot: %w", err)
 	}
-	// Whoever tidies up takes what nobody locks.
+	// removePartials removes files that are not locked.
 	lock := flock.New(f.Name())
 	locked, err := lock.TryLock()
 	defer func() {
-		_ = os.Remove(f.Name()) // it has another name by now, or is not wanted
+		_ = os.Remove(f.Name()) // it has its final name by now, or is not wanted
 		_ = lock.Unlock()       // ends with the process at the latest
 	}()
 	if err != nil || !locked {
-		return saved, errors.Join(fmt.Errorf("locking %s: %w", f.Name(), cmp.Or(err, errors.New("somebody else has"))), f.Close())
+		return saved, errors.Join(fmt.Errorf("locking %s: %w", f.Name(), cmp.Or(err, errors.New("another process has locked it"))), f.Close())
 	}
 	m, err := write(f)
 	if err == nil {
@@ -68,7 +68,7 @@ func Save(dir string, write func(io.Writer) (Manifest, error)) (saved File, err 
 	return publish(dir, f.Name(), m)
 }
 
-// publish gives a file its name, the next that is free.
+// publish renames a complete file to the next free name.
 func publish(dir, partial string, m Manifest) (File, error) {
 	for {
 		all, err := list(dir)
@@ -81,7 +81,7 @@ func publish(dir, partial string, m Manifest) (File, error) {
 		}
 		name := fmt.Sprintf("reap-%05d-%s%s", number, m.Made.UTC().Format("20060102T150405Z"), Suffix)
 		path := filepath.Join(dir, name)
-		err = os.Link(partial, path) // unlike a rename, it replaces nothing
+		err = os.Link(partial, path) // unlike a rename, a link does not replace a file
 		if errors.Is(err, fs.ErrExist) {
 			continue
 		}
@@ -109,7 +109,8 @@ func syncDir(dir string) error {
 	return d.Close()
 }
 
-// list returns the snapshots of a folder by their names alone, in their order: first those that Save has not named.
+// list returns the snapshots in a folder without reading them, in the order of their numbers. Files that Save did not
+// name come first.
 func list(dir string) (all []File, err error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -129,8 +130,8 @@ func list(dir string) (all []File, err error) {
 	return all, nil
 }
 
-// List returns the snapshots of a folder, the newest last, with their manifests. With check it reads all of each, and
-// says which are damaged; progress, if not nil, is told how many have been read.
+// List returns the snapshots in a folder with their manifests, the newest last. With check it reads them completely and
+// finds damaged ones. progress, if not nil, is called with the number of files read so far and of all files.
 func List(dir string, check bool, progress func(done, all int)) ([]File, error) {
 	all, err := list(dir)
 	if err != nil {
@@ -147,7 +148,7 @@ func List(dir string, check bool, progress func(done, all int)) ([]File, error) 
 	return all, nil
 }
 
-// look reads the manifest, or all.
+// look reads the manifest, or with check the whole snapshot.
 func (f *File) look(check bool) (err error) {
 	in, err := os.Open(f.Path)
 	if err != nil {
@@ -167,8 +168,9 @@ func (f *File) look(check bool) (err error) {
 	return err
 }
 
-// Prune removes all but the newest of the snapshots that Save has made in a folder, and what killed processes have left
-// of others. One whose manifest cannot be read is kept and not counted. It returns what has gone; with dry nothing does.
+// Prune removes the snapshots that Save has made in a folder, except the newest, and the partial files of killed
+// processes. Snapshots whose manifest cannot be read are kept and not counted. Prune returns the removed snapshots; with
+// dry it removes nothing and returns those that it would remove.
 func Prune(dir string, retain int, dry bool) (removed []File, err error) {
 	all, err := List(dir, false, nil)
 	if err != nil {
@@ -193,14 +195,14 @@ func removePartials(dir string) error {
 		return err
 	}
 	for _, path := range left {
-		lock := flock.New(path, flock.SetFlag(os.O_RDWR)) // makes no file
+		lock := flock.New(path, flock.SetFlag(os.O_RDWR)) // creates no file
 		if locked, err := lock.TryLock(); err != nil || !locked {
 			continue // it is being written
 		}
 		err := os.Remove(path)
 		_ = lock.Unlock() // the file has gone
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("removing what is left of a snapshot: %w", err)
+			return fmt.Errorf("removing a partial snapshot: %w", err)
 		}
 	}
 	return nil

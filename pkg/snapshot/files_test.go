@@ -14,7 +14,7 @@ import (
 	"github.com/gofrs/flock"
 )
 
-// save saves a snapshot that was made at a time.
+// save saves a snapshot with the given time in its manifest.
 func save(t *testing.T, dir string, made time.Time) File {
 	t.Helper()
 	f, err := Save(dir, func(out io.Writer) (Manifest, error) {
@@ -65,7 +65,7 @@ func TestSnapshotThatFailsLeavesNoFile(t *testing.T) {
 	}
 }
 
-// TestOrderNeedsNoClock: a device without one begins in 1970.
+// TestOrderNeedsNoClock: a device without a clock starts in 1970.
 func TestOrderNeedsNoClock(t *testing.T) {
 	dir := t.TempDir()
 	var want []string
@@ -93,8 +93,8 @@ func TestOrderNeedsNoClock(t *testing.T) {
 	}
 }
 
-// TestPruneTouchesNothingElse: what it cannot read, what others have put there, and what is being written.
-func TestPruneTouchesNothingElse(t *testing.T) {
+// Prune keeps unreadable snapshots, other files, and files that are being written.
+func TestPruneRemovesOnlyOldSnapshots(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name string, content []byte) {
 		t.Helper()
@@ -140,7 +140,7 @@ func TestPruneTouchesNothingElse(t *testing.T) {
 	}
 }
 
-func TestListSaysWhatIsDamaged(t *testing.T) {
+func TestListFindsDamagedSnapshots(t *testing.T) {
 	dir := t.TempDir()
 	// Larger than what is read of it for the manifest.
 	records := someRecords(200)

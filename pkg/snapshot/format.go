@@ -1,15 +1,15 @@
-// Package snapshot keeps backups of a running server: what its datastore holds at one revision, and the keys and
-// certificates without which nobody could use that.
+// Package snapshot makes and reads backups of a running server: the content of its datastore at one revision, and the keys
+// and certificates that are needed to use it.
 //
-// A snapshot is one zstd stream, the same for every engine. In it are frames, each a byte that says its kind, its length
-// as a varint, and so many bytes:
+// A snapshot is one zstd stream, in the same format for every engine. It consists of frames: a byte for the kind, the
+// length as a varint, and that many bytes of content:
 //
 //	M  the manifest, as JSON; the first frame
 //	F  a file of the PKI: its name, a zero byte, its content
-//	K  a key: etcd's mvccpb.KeyValue, whose lease is the seconds after which it goes
+//	K  a key: etcd's mvccpb.KeyValue, whose lease field holds the seconds after which the key expires
 //	E  the end, as JSON: the SHA-256 of all frames before it; the last frame
 //
-// Who reads one and does not come to the end has not read a snapshot: nothing of it is to be used.
+// Readers must not use any part of a snapshot before they have read and checked the last frame.
 package snapshot
 
 import (
@@ -27,18 +27,18 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// formatVersion grows when an older reader would misunderstand.
+// formatVersion is increased when older readers would misread the format.
 const formatVersion = 1
 
-// Manifest says what a snapshot holds. Its fields are stable.
+// Manifest describes the content of a snapshot. Its fields are stable.
 type Manifest struct {
 	Version int `json:"version"`
-	// Made is when, by the clock of the server.
+	// Made is when the snapshot was made, by the clock of the server.
 	Made time.Time `json:"made"`
-	// Revision is the one that the datastore was read at, Keys how many there were.
+	// Revision is the datastore's revision at which it was read, Keys the number of keys.
 	Revision int64 `json:"revision"`
 	Keys     int64 `json:"keys"`
-	// PKI is true if the keys and certificates are in it: whoever has it is the administrator.
+	// PKI is true if the snapshot contains the keys and certificates: they give their holder all rights.
 	PKI bool `json:"pki"`
 	// Reap is the version of the server.
 	Reap string `json:"reap"`
@@ -57,10 +57,11 @@ const (
 	kindEnd      = 'E'
 )
 
-// maxFrame bounds what a damaged length makes a reader allocate. No key is nearly that large.
+// maxFrame is the largest accepted frame in bytes, so that a damaged length does not exhaust memory. All keys are far
+// smaller.
 const maxFrame = 64 << 20
 
-// frames writes frames and knows the sum of all so far.
+// frames writes frames and computes their checksum.
 type frames struct {
 	out    *zstd.Encoder
 	sum    hash.Hash
@@ -106,10 +107,10 @@ func (f *frames) end() error {
 	return nil
 }
 
-// errDamaged is in every error about what a snapshot holds, and in none about reading it.
+// errDamaged is wrapped by every error about the content of a snapshot, and by no error of the underlying reader.
 var errDamaged = errors.New("the snapshot is damaged")
 
-// IsDamaged reports whether an error of Read or Head means that what was read is no whole snapshot.
+// IsDamaged reports whether an error of Read or Head means that the input is not a complete snapshot.
 func IsDamaged(err error) bool { return errors.Is(err, errDamaged) }
 
 func damaged(format string, args ...any) error {
@@ -125,7 +126,7 @@ type unframed struct {
 	buf  []byte
 }
 
-// source remembers why the stream below could not be read, which is no damage.
+// source remembers errors of the underlying reader, which do not mean that the snapshot is damaged.
 type source struct {
 	io.Reader
 	err error
@@ -150,7 +151,7 @@ func newUnframed(in io.Reader) (*unframed, error) {
 
 func (u *unframed) close() { u.zstd.Close() }
 
-// next returns the next frame, whose content is good until the one after it is read, and the sum of all before it.
+// next returns the next frame and the checksum of all frames before it. content is valid until the next call.
 func (u *unframed) next() (kind byte, content []byte, before []byte, err error) {
 	before = u.sum.Sum(nil)
 	kind, err = u.in.ReadByte()
@@ -178,11 +179,11 @@ func (u *unframed) next() (kind byte, content []byte, before []byte, err error) 
 	return kind, u.buf, before, nil
 }
 
-// atEnd is an error if anything follows the last frame.
+// atEnd returns an error if anything follows the last frame.
 func (u *unframed) atEnd() error {
 	switch _, err := u.in.ReadByte(); {
 	case err == nil:
-		return damaged("something follows its end")
+		return damaged("data follows its end")
 	case err == io.EOF:
 		return nil
 	default:
@@ -190,7 +191,7 @@ func (u *unframed) atEnd() error {
 	}
 }
 
-// failed tells an input that cannot be read from one that holds something else.
+// failed distinguishes errors of the underlying reader from damage.
 func (u *unframed) failed(err error) error {
 	switch {
 	case u.src.err != nil:

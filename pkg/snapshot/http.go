@@ -12,21 +12,21 @@ import (
 // Path is where a server serves snapshots.
 const Path = "/reap/v1/snapshot"
 
-// WithoutPKI is the query that asks for one without keys and certificates: ?pki=false.
+// QueryPKI=WithoutPKI is the query that requests a snapshot without keys and certificates.
 const (
 	QueryPKI   = "pki"
 	WithoutPKI = "false"
 )
 
-// ContentType is that of a snapshot.
+// ContentType is the media type of a snapshot.
 const ContentType = "application/vnd.reap.snapshot"
 
 // Handler serves a snapshot to each
 //
 //	POST /reap/v1/snapshot?pki=false
 //
-// It does not check who asks: that is for the server that it is part of. A snapshot holds every secret. It takes POST, so
-// that nobody may make one who was only allowed to get the reports beside it.
+// It does not authorize callers: the server must, because a snapshot contains every secret. The method is POST, so that
+// the right to GET the reports on neighbouring paths does not include snapshots.
 type Handler struct {
 	Maker *Maker
 	Log   *logrus.Entry
@@ -37,11 +37,11 @@ type problem struct {
 	Error string `json:"error"`
 }
 
-// ServeHTTP implements http.Handler. A snapshot that fails when some of it has been sent ends the connection.
+// ServeHTTP implements http.Handler. If a snapshot fails after a part of it has been sent, ServeHTTP aborts the connection.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodPost {
 		w.Header().Set("Allow", http.MethodPost)
-		refuse(w, http.StatusMethodNotAllowed, "a snapshot is asked for with POST; 'reap snapshot save' does")
+		refuse(w, http.StatusMethodNotAllowed, "request a snapshot with POST, or use 'reap snapshot save'")
 		return
 	}
 	out := &begun{ResponseWriter: w}
@@ -56,7 +56,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusServiceUnavailable, err.Error())
 	default:
 		h.Log.WithError(err).Error("snapshot failed half-way")
-		panic(http.ErrAbortHandler) // who asked must not take what there is for all
+		panic(http.ErrAbortHandler) // the client must not take the response for complete
 	}
 }
 
@@ -79,5 +79,5 @@ func (b *begun) Write(p []byte) (int, error) {
 func refuse(w http.ResponseWriter, code int, why string) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(code)
-	_ = json.NewEncoder(w).Encode(problem{why}) // whoever asked has gone
+	_ = json.NewEncoder(w).Encode(problem{why}) // fails only if the client has gone
 }

@@ -16,7 +16,7 @@ const (
 	fieldModRevision    = 3
 	fieldVersion        = 4
 	fieldValue          = 5
-	fieldLease          = 6 // the seconds after which the key goes
+	fieldLease          = 6 // the seconds after which the key expires
 )
 
 // appendKey appends a record as the content of a frame.
@@ -35,7 +35,7 @@ func appendKey(to []byte, r dump.Record) []byte {
 	return to
 }
 
-// readKey reads what appendKey has made. Fields that it does not know are passed over.
+// readKey parses the output of appendKey. It ignores unknown fields.
 func readKey(content []byte) (r dump.Record, err error) {
 	numbers := map[protowire.Number]*int64{
 		fieldCreateRevision: &r.CreateRevision, fieldModRevision: &r.ModRevision, fieldVersion: &r.Version, fieldLease: new(int64),

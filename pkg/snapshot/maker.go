@@ -10,13 +10,13 @@ import (
 	"github.com/reap-dev/reap/pkg/datastore/dump"
 )
 
-// ErrBusy is the error of a snapshot while another one is being made.
+// ErrBusy is returned while another snapshot is being made.
 var ErrBusy = errors.New("another snapshot is being made; try again when it is done")
 
 // Maker makes snapshots of a running server, one at a time. It may be used concurrently.
 type Maker struct {
 	Source dump.Source
-	// PKI reads the files of the PKI.
+	// PKI returns the files of the PKI by name.
 	PKI func(context.Context) (map[string][]byte, error)
 	// Reap is the version of the server.
 	Reap string
@@ -24,7 +24,7 @@ type Maker struct {
 	busy sync.Mutex
 }
 
-// Make writes a snapshot, with the PKI or without.
+// Make writes a snapshot to out. If another snapshot is being made, it returns ErrBusy.
 func (m *Maker) Make(ctx context.Context, out io.Writer, withPKI bool) (Manifest, error) {
 	if !m.busy.TryLock() {
 		return Manifest{}, ErrBusy

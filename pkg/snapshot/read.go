@@ -10,15 +10,16 @@ import (
 	"github.com/reap-dev/reap/pkg/datastore/dump"
 )
 
-// Visitor is told what a snapshot holds, in this order. What is nil is not told. An error ends the reading.
+// Visitor receives the content of a snapshot, in the order of its fields. A nil function is not called. An error ends the
+// reading.
 type Visitor struct {
 	Begin func(Manifest) error
 	File  func(name string, content []byte) error
 	Key   func(dump.Record) error
 }
 
-// Read reads a whole snapshot. Only after it has returned without an error may anything be believed that the visitor was
-// told: the sum is at the end. The input ends with the snapshot.
+// Read reads a whole snapshot. Do not use what the visitor received unless Read returns without an error: the checksum is
+// at the end. Nothing may follow the snapshot in the input.
 func Read(in io.Reader, v Visitor) (m Manifest, err error) {
 	u, err := newUnframed(in)
 	if err != nil {
@@ -66,7 +67,7 @@ func Read(in io.Reader, v Visitor) (m Manifest, err error) {
 			}
 			return m, u.atEnd()
 		default:
-			err = damaged("it holds something of kind %q", kind)
+			err = damaged("it contains a frame of unknown kind %q", kind)
 		}
 		if err != nil {
 			return m, err
@@ -74,7 +75,7 @@ func Read(in io.Reader, v Visitor) (m Manifest, err error) {
 	}
 }
 
-// Head reads the manifest alone. That it can be read does not mean that the rest is whole.
+// Head reads only the manifest. It does not check that the rest of the snapshot is complete.
 func Head(in io.Reader) (m Manifest, err error) {
 	u, err := newUnframed(in)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 // Schedule makes snapshots of a running server at intervals.
 type Schedule struct {
 	Maker *Maker
-	// Dir is the folder for them, Interval the time between two, Retain how many stay.
+	// Dir is the folder for snapshots, Interval the time between two of them, Retain the number to keep.
 	Dir      string
 	Interval time.Duration
 	Retain   int
@@ -21,8 +21,8 @@ type Schedule struct {
 // retryAfter is how soon a snapshot that has failed is tried again, unless the interval is shorter.
 const retryAfter = 5 * time.Minute
 
-// Run makes snapshots until ctx ends. What the folder holds says when the next is due, so that a device that is switched
-// off often neither makes one at each start nor none at all.
+// Run makes snapshots until ctx is cancelled. The newest snapshot in the folder determines when the next is due, so that a
+// device that is often switched off makes neither a snapshot at each start nor none at all.
 func (s *Schedule) Run(ctx context.Context) {
 	wait := s.due(time.Now())
 	for {
@@ -37,8 +37,7 @@ func (s *Schedule) Run(ctx context.Context) {
 	}
 }
 
-// due returns how long it is until the next one. A clock that has gone back makes nothing due earlier or later than
-// after one interval.
+// due returns the time until the next snapshot. It is at most one interval, even if the clock has gone back.
 func (s *Schedule) due(now time.Time) time.Duration {
 	all, err := List(s.Dir, false, nil)
 	if err != nil {
@@ -60,7 +59,7 @@ func (s *Schedule) once(ctx context.Context) bool {
 		return false
 	}
 	if err != nil {
-		s.Log.WithError(err).WithField("dir", s.Dir).Error("snapshot failed; will try again")
+		s.Log.WithError(err).WithField("dir", s.Dir).Error("snapshot failed; will retry")
 		return false
 	}
 	s.Log.WithField("file", f.Path).WithField("revision", f.Revision).WithField("keys", f.Keys).Info("snapshot saved")

@@ -23,7 +23,7 @@ func quiet() *logrus.Entry {
 	return logrus.NewEntry(log)
 }
 
-// maker makes snapshots of a store, with somePKI.
+// maker returns a Maker for a store, with somePKI.
 func maker(s *store) *Maker {
 	return &Maker{Source: s, PKI: func(context.Context) (map[string][]byte, error) { return somePKI, nil }, Reap: "v1"}
 }
@@ -65,8 +65,8 @@ func TestHandlerSendsASnapshot(t *testing.T) {
 	}
 }
 
-// TestHandlerNeverEndsHalfASnapshotInOrder: who asks must notice.
-func TestHandlerNeverEndsHalfASnapshotInOrder(t *testing.T) {
+// The client must notice that the snapshot is incomplete.
+func TestHandlerAbortsAnIncompleteSnapshot(t *testing.T) {
 	records := someRecords(20000)
 	for i := range records {
 		records[i].Value = []byte(time.Duration(i * 7919 * 104729).String()) // so that there is something to send
@@ -136,7 +136,7 @@ func TestUnreadablePKIIsAnError(t *testing.T) {
 	}
 }
 
-// TestScheduleKeepsToItsInterval over restarts, failures and a clock that jumps.
+// TestScheduleKeepsToItsInterval covers restarts, failures and a clock that jumps.
 func TestScheduleKeepsToItsInterval(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "snapshots")
 	count := func() int {

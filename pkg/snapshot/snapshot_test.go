@@ -66,7 +66,7 @@ func written(t *testing.T, c Contents) []byte {
 	return out.Bytes()
 }
 
-func TestSnapshotHoldsWhatWasThere(t *testing.T) {
+func TestSnapshotHoldsAllKeysAndFiles(t *testing.T) {
 	records := someRecords(3000)
 	raw := written(t, Contents{Source: &store{records: records}, PKI: somePKI, Reap: "v1"})
 	want := Manifest{Version: formatVersion, Made: noon, Revision: 1000, Keys: 3000, PKI: true, Reap: "v1"}
@@ -114,7 +114,7 @@ func TestDamageIsFound(t *testing.T) {
 		flipped := bytes.Clone(raw)
 		flipped[i] ^= 1 << r.IntN(8)
 		if _, err := Read(bytes.NewReader(flipped), Visitor{}); err == nil {
-			// Some bits of zstd's own header say nothing. What comes out is the same then, which the sum proves.
+			// Some bits of zstd's header have no meaning. Then the content is unchanged, as the checksum proves.
 			continue
 		} else if !IsDamaged(err) {
 			t.Errorf("bit flipped in byte %d: %v", i, err)
@@ -126,7 +126,7 @@ func TestDamageIsFound(t *testing.T) {
 	try("nothing", nil)
 }
 
-// TestSumCoversAllFrames changes what is inside the compression, where only the sum can notice.
+// TestSumCoversAllFrames changes the uncompressed content, which only the checksum can detect.
 func TestSumCoversAllFrames(t *testing.T) {
 	for what, change := range map[string]func(kind byte, content []byte) []byte{
 		"a value": func(kind byte, content []byte) []byte {
@@ -168,8 +168,8 @@ func TestSumCoversAllFrames(t *testing.T) {
 	}
 }
 
-// TestWhatCannotBeReadIsNotDamaged: the next try may succeed.
-func TestWhatCannotBeReadIsNotDamaged(t *testing.T) {
+// The next attempt may succeed.
+func TestReadErrorIsNotDamage(t *testing.T) {
 	raw := written(t, Contents{Source: &store{records: someRecords(9)}})
 	broken := errors.New("the network has gone")
 	_, err := Read(io.MultiReader(bytes.NewReader(raw[:len(raw)/2]), failing{broken}), Visitor{})
@@ -182,7 +182,7 @@ type failing struct{ err error }
 
 func (f failing) Read([]byte) (int, error) { return 0, f.err }
 
-// TestSourceThatFailsLeavesNoSnapshot, whatever was written until then.
+// TestSourceThatFailsLeavesNoSnapshot: the part that was written before the failure is not a valid snapshot.
 func TestSourceThatFailsLeavesNoSnapshot(t *testing.T) {
 	broken := errors.New("the disk cannot be read")
 	for at := range 9 {

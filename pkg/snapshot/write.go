@@ -10,7 +10,7 @@ import (
 	"github.com/reap-dev/reap/pkg/datastore/dump"
 )
 
-// Contents is what goes into a snapshot.
+// Contents is the content of a snapshot.
 type Contents struct {
 	Source dump.Source
 	// PKI holds the files of the PKI by name; nil for none.
@@ -20,8 +20,8 @@ type Contents struct {
 	Now  time.Time
 }
 
-// Write writes a snapshot as it reads the datastore: it keeps no more than a page of that in memory. After an error what
-// was written is no snapshot, and reading it says so.
+// Write writes a snapshot while it reads the datastore, and keeps at most one page of keys in memory. After an error the
+// output is incomplete, and Read returns an error for it.
 func Write(ctx context.Context, out io.Writer, c Contents) (m Manifest, err error) {
 	f, err := newFrames(out)
 	if err != nil {

@@ -56,9 +56,9 @@ func number(t *testing.T, variable string, otherwise uint64) uint64 {
 	return n
 }
 
-// TestAgainstUpstream makes worlds on both servers, then deletes objects, in each world one after the
-// other, and compares each time when both collectors have done what they do.
-func TestAgainstUpstream(t *testing.T) {
+// TestBothCollectorsDoTheSame creates the same worlds on both servers and deletes objects one after the other. After
+// each deletion it waits until both collectors are done, and compares the worlds.
+func TestBothCollectorsDoTheSame(t *testing.T) {
 	seed := number(t, seedVariable, uint64(time.Now().UnixNano()))
 	t.Logf("%s=%d", seedVariable, seed)
 	var worlds []*world

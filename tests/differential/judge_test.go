@@ -2,9 +2,8 @@ package differential
 
 import "testing"
 
-// TestOwnerLookedForElsewhere has a world that came out that way: a ClusterRole that names a ConfigMap which is
-// gone, with dependents of its own.
-func TestOwnerLookedForElsewhere(t *testing.T) {
+// The world comes from a real run: a ClusterRole has dependents and names a ConfigMap that is gone.
+func TestJudgeKnowsOwnersLookedUpElsewhere(t *testing.T) {
 	of := func(owner int, k *kind, name, wrong string) reference {
 		return reference{owner: owner, apiVersion: k.gvr.GroupVersion().String(), kind: k.kind, name: name, wrong: wrong}
 	}
@@ -46,8 +45,8 @@ func TestOwnerLookedForElsewhere(t *testing.T) {
 	}
 }
 
-// TestOwnerThatHasWaited has one that waited for an object which another keeps, and is held by a finalizer now.
-func TestOwnerThatHasWaited(t *testing.T) {
+// The owner waited for an object that another owner keeps, and is now held by a finalizer.
+func TestJudgeKnowsOwnersThatHaveWaited(t *testing.T) {
 	w := &world{
 		objects: []*thing{{kind: configMaps, name: "keeps", ns: "n"}, {kind: configMaps, name: "held", ns: "n", held: true}, {kind: secrets, name: "secret", ns: "n"}},
 	}

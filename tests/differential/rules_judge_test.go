@@ -9,8 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// TestRulesJudgeWhatBothHaveDone has deletions that a comparison with a collector that does the same cannot see.
-func TestRulesJudgeWhatBothHaveDone(t *testing.T) {
+// A comparison of two collectors cannot find wrong deletions that both make; the rules can.
+func TestRulesFindMistakesThatBothCollectorsMake(t *testing.T) {
 	w := &world{objects: []*thing{
 		{kind: configMaps, name: "owner", ns: "n"}, {kind: secrets, name: "other", ns: "n"}, {kind: configMaps, name: "object", ns: "n"},
 	}}

@@ -12,9 +12,9 @@ import (
 	"github.com/reap-dev/reap/tests/fakeapi"
 )
 
-// Answers that prove nothing and do nothing: whatever call they meet, nothing is
-// deleted on their account, and all of it is tried again.
-func TestWrongAnswers(t *testing.T) {
+// Each call gets answers that prove nothing and have no effect. They cause no deletion,
+// and all calls are retried.
+func TestAnswersThatProveNothingDeleteNothing(t *testing.T) {
 	reads, writes := []string{"get"}, []string{"delete", "patch"}
 	all := []string{"get", "delete", "patch"}
 	for name, fault := range map[string]struct {
@@ -58,9 +58,9 @@ func TestWrongAnswers(t *testing.T) {
 	}
 }
 
-// A conflict storm: each of the first deletes of every object meets one that is
-// real, since somebody changes the object just before.
-func TestObjectsThatChangeUnderEveryDelete(t *testing.T) {
+// The first deletes of every object get real conflicts, because the object is changed
+// right before each.
+func TestConflictStormDoesNotStopCollection(t *testing.T) {
 	w := newWorld(t)
 	var storms atomic.Int32
 	w.SetFault(func(c fakeapi.Call) http.HandlerFunc {
@@ -78,8 +78,8 @@ func TestObjectsThatChangeUnderEveryDelete(t *testing.T) {
 	w.wantEnd()
 }
 
-// The server says when to come back; client-go does, and nothing is lost by it.
-func TestServerThatIsTooBusy(t *testing.T) {
+// The server answers with Retry-After, client-go waits, and no work is lost.
+func TestRetryAfterIsObeyed(t *testing.T) {
 	w := newWorld(t)
 	var refused atomic.Int32
 	w.SetFault(func(c fakeapi.Call) http.HandlerFunc {
@@ -99,9 +99,8 @@ func TestSlowWriteHoldsUpNoOther(t *testing.T) {
 	slowCall(t, "delete", "doomed-pods-0", 1)
 }
 
-// A read of an owner that is not answered holds up nothing but that owner's
-// dependents.
-func TestSlowReadOfAnOwnerHoldsUpNoOthers(t *testing.T) {
+// If the read of an owner is not answered, only that owner's dependents wait.
+func TestSlowReadOfAnOwnerHoldsUpOnlyItsDependents(t *testing.T) {
 	slowCall(t, "get", "ghost", 0)
 }
 

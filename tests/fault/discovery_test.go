@@ -22,11 +22,11 @@ func (w *world) undiscoverable(versions ...string) {
 	})
 }
 
-// One version of a group has never been discovered: the other is monitored, and what
-// dangles is collected. An orphaning waits, since the version may serve a resource that
-// the other does not; users are told of the APIService. The preferred version takes over
-// when it can be discovered.
-func TestVersionThatWasNeverDiscovered(t *testing.T) {
+// One version of a group has never been discovered. The other is monitored, and dangling
+// objects are collected. Orphanings wait, since the first version may serve another
+// resource; an event names the APIService. The preferred version takes over when it can
+// be discovered.
+func TestVersionThatWasNeverDiscoveredHoldsOrphanings(t *testing.T) {
 	for name, end := range map[string]func(*world){
 		"discovered": func(w *world) { w.SetFault(nil) },
 		"its APIService is deleted": func(w *world) {

@@ -12,11 +12,11 @@ import (
 	"github.com/reap-dev/reap/tests/fakeapi"
 )
 
-// The rest of a list has been compacted away: half a list must not pass for a
-// whole one.
+// The rest of a list has been compacted away. The collector must not take the first
+// half for the whole list.
 //
-// client-go asks for the whole at once then: each resource expires once.
-func TestListThatExpiresHalfWay(t *testing.T) {
+// client-go then lists everything without pages, so each resource expires once.
+func TestListThatExpiresHalfWayIsReadAgain(t *testing.T) {
 	w := newWorld(t)
 	w.SetPageSize(2)
 	var expired atomic.Int32
@@ -32,8 +32,8 @@ func TestListThatExpiresHalfWay(t *testing.T) {
 	w.wantEnd()
 }
 
-// A watch that is dropped, and one whose version has been compacted, lose no end.
-func TestWatchesThatEnd(t *testing.T) {
+// Watches are dropped, and their versions compacted, without losing a deletion.
+func TestNoDeletionIsLostWhenWatchesEnd(t *testing.T) {
 	for name, compact := range map[string]bool{"dropped": false, "compacted": true} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
@@ -74,8 +74,8 @@ func (w *world) emptyLists(resource string) (calls int) {
 	return calls
 }
 
-// A server whose lists are empty, for every resource at once, costs no object.
-func TestEveryListIsEmpty(t *testing.T) {
+// A server that returns empty lists for all resources must not cause a deletion.
+func TestEmptyListsDeleteNothing(t *testing.T) {
 	w := newWorld(t)
 	w.Start(nil)
 	w.Rest()
@@ -90,9 +90,9 @@ func TestEveryListIsEmpty(t *testing.T) {
 	w.wantEnd()
 }
 
-// An object that a wrong list hid, and that a live read found, may end while
-// nobody watches; the next list does not show it, and that is to be noticed.
-func TestEndInAGapAfterAnEmptyList(t *testing.T) {
+// A wrong list hides an object, which a live read finds. Then the object is deleted
+// during a gap of the watch. The collector must notice that the next list lacks it.
+func TestDeletionUnseenAfterAWrongListIsNoticed(t *testing.T) {
 	w := newWorld(t)
 	w.Start(nil)
 	w.Rest()
@@ -166,8 +166,8 @@ func (w *world) has(owner string) bool {
 	return false
 }
 
-// Some groups cannot be discovered: what was known of them stays.
-func TestDiscoveryThatFailsInPart(t *testing.T) {
+// If some groups cannot be discovered, what is known about them is kept.
+func TestGroupsThatCannotBeDiscoveredStayKnown(t *testing.T) {
 	w := newWorld(t)
 	w.must(w.Create("deployments", metav1.ObjectMeta{Namespace: "ns", Name: "web"}))
 	web := metav1.OwnerReference{APIVersion: "apps/v1", Kind: "Deployment", Name: "web", UID: "web-1"}

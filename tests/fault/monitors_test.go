@@ -202,9 +202,9 @@ func TestChangeOfADefinitionEndsTheDelay(t *testing.T) {
 	}
 }
 
-// Monitors come and go with definitions, and with them their series, and nothing
-// is left of them.
-func TestMonitorsComeAndGo(t *testing.T) {
+// Monitors and their metrics begin and end with definitions, and leave nothing
+// behind.
+func TestMonitorsEndWithTheirDefinitions(t *testing.T) {
 	w := newWorld(t)
 	var log *logrustest.Hook
 	w.Start(func(o *gc.Options) { log = logged(o) })

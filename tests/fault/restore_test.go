@@ -111,10 +111,9 @@ func (w *world) restoreWidgets(fault fakeapi.Fault) {
 	w.DropWatches("widgets")
 }
 
-// An aggregated server's store was restored: what was proved about its objects holds no
-// more. All else is as it was: a collector that began again would not know whose
-// dependents were orphaned.
-func TestAggregatedServerThatStartsOver(t *testing.T) {
+// The store of an aggregated server was restored, so proof about its objects is dropped.
+// The collector does not restart: it would forget whose dependents were orphaned.
+func TestRestoredAggregatedServerInvalidatesItsProof(t *testing.T) {
 	w := newWorld(t)
 	w.restoreWidgets(func(fakeapi.Call) http.HandlerFunc { return nil })
 	w.Until("nothing is proved of the child's owner", func() bool {
@@ -135,9 +134,9 @@ func TestAggregatedServerThatStartsOver(t *testing.T) {
 	}
 }
 
-// Where nobody can tell whether another server answers for the resource, it may have been
-// the API server's store that was restored.
-func TestServerThatStartsOverAndMayBeTheAPIServer(t *testing.T) {
+// If it is unknown whether another server serves the resource, the API server's own store
+// may have been restored.
+func TestResourceVersionThatStartsOverMayMeanARestoredStore(t *testing.T) {
 	w := newWorld(t)
 	w.Blind("apiservices", true)
 	w.restoreWidgets(func(c fakeapi.Call) http.HandlerFunc {

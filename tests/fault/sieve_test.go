@@ -99,9 +99,9 @@ func (w *world) wantEveryWay() {
 	w.wantOwners("pods", "shared", "other-1")
 }
 
-// The process dies after its n-th write, whichever that is, with or without having had the answer; the next one finishes
-// all that was begun.
-func TestCrashAfterEveryWrite(t *testing.T) {
+// The process dies after its n-th write, for every n, before or after it receives the answer. The next process finishes
+// everything.
+func TestNextProcessFinishesAfterACrashAtAnyWrite(t *testing.T) {
 	for _, answered := range []bool{true, false} {
 		crashed := true
 		for n := int32(1); crashed; n++ {
@@ -148,9 +148,9 @@ func (w *world) crashAfter(n int32, answered bool) bool {
 	return crashed()
 }
 
-// The new process is shown what was long ago: an owner that is gone since, dependents that have another owner since or
-// have been made again, and one that dangled and does not any more.
-func TestStaleViewAfterARestart(t *testing.T) {
+// The new process sees an old state: an owner that is gone by now, dependents that have another owner or have been
+// created again, and one that no longer dangles.
+func TestStaleViewAfterARestartDeletesNothingWrong(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		w.create("configmaps", "keeper")
 		w.create("configmaps", "replaced")
@@ -199,9 +199,9 @@ func TestStaleViewAfterARestart(t *testing.T) {
 	})
 }
 
-// Events are never observed, since what made them happened in a gap of the watch: names are used again there, by owners
-// and by dependents, by objects that belong together and by some that do not.
-func TestNamesUsedAgainInAGap(t *testing.T) {
+// During a gap of the watch, names of owners and dependents are used again by new objects, related and unrelated. Their
+// events are never observed.
+func TestNamesReusedDuringAGapAreOtherObjects(t *testing.T) {
 	for name, compact := range map[string]bool{"dropped": false, "compacted": true} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T, w *world) {

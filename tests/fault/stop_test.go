@@ -39,8 +39,8 @@ func stopDuringADelete(t *testing.T) (w *world, release func(), ended <-chan str
 	return w, release, stopped
 }
 
-// The collector sees how what it has begun ends.
-func TestCallUnderWayIsFinishedAtTheEnd(t *testing.T) {
+// A stopping collector waits for the answer to its running call.
+func TestStopWaitsForTheRunningCall(t *testing.T) {
 	w, release, ended := stopDuringADelete(t)
 	w.Until("the monitors end", func() bool { return w.Watching() == 0 })
 	release()

@@ -13,8 +13,8 @@ import (
 	"github.com/reap-dev/reap/tests/fakeapi/rig"
 )
 
-// Two collectors at once, as where one takes over before the other knows: all ends once, as it was asked for.
-func TestTwoCollectorsAtOnce(t *testing.T) {
+// Two collectors run at once, as if one took over before the other knew. Each deletion happens once, with its policy.
+func TestTwoCollectorsAtOnceDoEverythingOnce(t *testing.T) {
 	rig.InBubble(t, func(t *testing.T, r *rig.Rig) {
 		w := populate(t, r)
 		w.Start(nil)
@@ -35,9 +35,9 @@ func TestTwoCollectorsAtOnce(t *testing.T) {
 	})
 }
 
-// The collector may not do one thing with one resource: nothing else waits for that, nothing that is owned is deleted, and
-// when it may, it does.
-func TestForbiddenVerb(t *testing.T) {
+// One verb on one resource is forbidden to the collector. Nothing else waits for it, no owned object is deleted, and the
+// collector does the work once it is allowed to.
+func TestForbiddenVerbHoldsUpNothingElse(t *testing.T) {
 	for _, resource := range []string{"pods", "secrets", "configmaps"} {
 		for _, verb := range []string{"get", "list", "watch", "delete", "patch"} {
 			t.Run(verb+" "+resource, func(t *testing.T) {
@@ -84,9 +84,9 @@ func (w *world) dangling(but string) (n int) {
 	return n
 }
 
-// A kind is defined anew with the other scope, while objects of the old one are owners: those are gone, and the names in
-// their dependents mean other objects, or none.
-func TestKindThatChangesItsScope(t *testing.T) {
+// A kind is defined again with the other scope, while objects of the old definition are owners. These are gone, and the
+// names in their dependents refer to other objects, or to none.
+func TestReferencesFollowAKindThatChangesItsScope(t *testing.T) {
 	for _, how := range []struct {
 		name               string
 		namespaced, unseen bool

@@ -158,9 +158,9 @@ func TestDefinitionThatGoesEndsTheHold(t *testing.T) {
 	}
 }
 
-// What an APIService made known is forgotten when it is deleted; one that is made again
-// at once costs nothing.
-func TestDeletedAPIService(t *testing.T) {
+// The resources of a deleted APIService are forgotten. If it is created again at once, no
+// object is lost.
+func TestResourcesOfADeletedAPIServiceAreForgotten(t *testing.T) {
 	for name, again := range map[string]bool{"for good": false, "made again": true} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)

@@ -46,7 +46,7 @@ var may = map[string][]string{
 	"pkg/gc/listing": {"pkg/bound", "pkg/gc/act", "pkg/gc/decide", "pkg/gc/graph", "pkg/gc/lint", "pkg/gc/observe", "pkg/gc/relink"},
 	"pkg/gc/lint":    {"pkg/gc/decide", "pkg/gc/graph"},
 	"pkg/gc/relink":  {"pkg/gc/decide", "pkg/gc/graph", "pkg/gc/lint"},
-	"pkg/gc/pause":   {},
+	"pkg/gc/pause":   {"pkg/gc/act"},
 	"pkg/gc/report":  {"pkg/gc/decide", "pkg/gc/graph", "pkg/gc/lint", "pkg/gc/pause", "pkg/gc/plan", "pkg/gc/relink"},
 }
 

@@ -52,8 +52,8 @@ func write(t *testing.T, path string, content []byte, mode fs.FileMode) {
 	}
 }
 
-// TestContext holds what the builder gets to see of a checkout in which somebody has worked.
-func TestContext(t *testing.T) {
+// TestBuildContextLeavesOutUnneededFiles checks which files of a used checkout the builder sees.
+func TestBuildContextLeavesOutUnneededFiles(t *testing.T) {
 	b := newBuilder(t)
 	dir := checkout(t)
 	kept := []string{

@@ -50,7 +50,7 @@ func TestNothingIsAnonymousButHealthAndVersion(t *testing.T) {
 	}
 }
 
-func TestMetricsOfAllPartsAreTogether(t *testing.T) {
+func TestOneMetricsPageHasAllParts(t *testing.T) {
 	s := shared(t)
 	s.mustWork(t) // a series of its own for each kind begins with the first of them
 	raw, err := s.metrics(t.Context())

@@ -127,9 +127,9 @@ func (s *server) awaitAdmin(t *testing.T, kubeconfig string) {
 	})
 }
 
-// TestCertificatesOfARunningServer lets certificates come near their end while the server is down, and
-// while it runs, and rotates them. It is one process from its second start on.
-func TestCertificatesOfARunningServer(t *testing.T) {
+// Certificates come close to expiry while the server is down and while it runs, and are rotated. From the second
+// start on it is one process.
+func TestCertificatesAreRenewedAndRotated(t *testing.T) {
 	t.Parallel()
 	copied := filepath.Join(t.TempDir(), "copy")
 	s := start(t, "--write-kubeconfig", copied, "--write-kubeconfig-mode", "0640")
@@ -225,8 +225,8 @@ func TestCertificatesOfARunningServer(t *testing.T) {
 	}
 }
 
-// TestRotatingWhileServersStart rotates all the time while a server starts, works and stops.
-func TestRotatingWhileServersStart(t *testing.T) {
+// Certificates are rotated continuously while a server starts, works and stops.
+func TestCertificatesAreRotatedWhileServersStart(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	for range 3 {

@@ -15,11 +15,11 @@ import (
 	"github.com/reap-dev/reap/tests/size"
 )
 
-// TestKillsAtRandomMoments kills a server again and again in the middle of cascades by all three policies and of rings that
-// are being broken, and lets the next process end them. Every acknowledged write is there then, nothing solid has gone
-// and nothing dangling is left. The seed repeats what is made and after how many deletions each kill comes; what the
-// collector has under way then is another each time.
-func TestKillsAtRandomMoments(t *testing.T) {
+// TestNothingIsLostByKillsAtRandomMoments kills a server repeatedly in the middle of cascades with all three policies and of rings that
+// are being broken; the next process ends them. Afterwards every acknowledged write is there, no object with a solid owner
+// is gone, and no dangling object is left. The seed determines the objects and after how many deletions each kill comes,
+// but not which calls of the collector it interrupts.
+func TestNothingIsLostByKillsAtRandomMoments(t *testing.T) {
 	t.Parallel()
 	seed := seedOf(t)
 	random := rand.New(rand.NewPCG(seed, 0))

@@ -126,8 +126,8 @@ func TestClusterScopedOwnerHasDependentsInNamespaces(t *testing.T) {
 	s.awaitCount(t, 0, configMaps, two)
 }
 
-// TestDefinitionComesAndGoes makes and deletes one definition several times, and each time its objects
-// and what they own.
+// TestDefinitionComesAndGoes creates and deletes one definition several times, each time with objects and
+// dependents.
 func TestDefinitionComesAndGoes(t *testing.T) {
 	s := shared(t)
 	ns := s.namespace(t, "comes-and-goes")

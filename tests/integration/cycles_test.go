@@ -257,9 +257,9 @@ func (s *server) eight(t *testing.T, ns, name string) (x, shared, y *unstructure
 	return x, s.setOwners(t, configMaps, shared, blocking(x), blocking(y)), y
 }
 
-// TestRingsThatShareAMember are one, if all of it is deleted. If the shared member has an owner that
-// stays, it stays, and nothing is cut.
-func TestRingsThatShareAMember(t *testing.T) {
+// Rings that share a member are broken as one ring if all members are being deleted. If the shared member has
+// a solid owner, it stays, and no reference is cut.
+func TestRingsThatShareAMemberEndTogether(t *testing.T) {
 	s := shared(t)
 	ns := s.namespace(t, "shared-member")
 	x, o, y := s.eight(t, ns, "through-shared")
@@ -287,9 +287,8 @@ func TestRingsThatShareAMember(t *testing.T) {
 	s.awaitBroken(t, []member{{configMaps, o}, {secrets, y}})
 }
 
-// TestRingWithATail has dependents below it, who go first. An owner above, which waits for a member,
-// goes last.
-func TestRingWithATail(t *testing.T) {
+// Dependents of the ring's members are deleted first. An owner that waits for a member is deleted last.
+func TestDependentsOfARingGoFirst(t *testing.T) {
 	s := shared(t)
 	ns := s.namespace(t, "ring-tail")
 	above := s.create(t, configMaps, ns, "above")

@@ -11,8 +11,8 @@ import (
 	"github.com/reap-dev/reap/tests/program"
 )
 
-// TestDeepDataDirectory has a path that is longer than a socket's may be.
-func TestDeepDataDirectory(t *testing.T) {
+// Unix limits the length of a socket's path.
+func TestDataDirectoryMayBeLongerThanASocketsPath(t *testing.T) {
 	t.Parallel()
 	top := t.TempDir()
 	deep := filepath.Join(top, strings.Repeat("deep/", 50))
@@ -27,8 +27,8 @@ func TestDeepDataDirectory(t *testing.T) {
 	s.mustWork(t)
 }
 
-// TestOrdinaryUser runs without root, and without saying where.
-func TestOrdinaryUser(t *testing.T) {
+// The server runs without root and without --data-dir.
+func TestServerRunsForAnOrdinaryUser(t *testing.T) {
 	t.Parallel()
 	const nobody = 65534
 	// Not below t.TempDir, which others may not enter.

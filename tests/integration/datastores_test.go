@@ -7,10 +7,9 @@ import (
 	"testing"
 )
 
-// TestDatastores has each database that reap says it can use, but SQLite, keep its objects: cascades of every policy end,
-// one that a kill interrupts goes on, objects are as large as they may be, and the server goes on when the database
-// has been restarted.
-func TestDatastores(t *testing.T) {
+// TestEachDatastoreKeepsObjectsAndEndsCascades runs a server on each supported datastore except SQLite. Cascades with every policy end, also after a
+// kill, objects of the maximum size are kept, and the server continues after a restart of the database.
+func TestEachDatastoreKeepsObjectsAndEndsCascades(t *testing.T) {
 	if testing.Short() {
 		t.Skip("needs the databases and waits for a lease to run out")
 	}
@@ -63,9 +62,9 @@ func (s *server) mustRecover(t *testing.T) {
 	s.mustWork(t)
 }
 
-// TestStoreGoesBackUnderAServer restores an etcd to an earlier copy while reap runs on it. The collector had proof that
-// an owner is gone, which is there again: it begins again and deletes nothing on that proof.
-func TestStoreGoesBackUnderAServer(t *testing.T) {
+// TestOldProofIsDroppedWhenTheStoreGoesBack restores etcd to an earlier state while reap uses it. An owner exists again that the
+// collector had proved to be gone. The collector restarts and deletes nothing on the old proof.
+func TestOldProofIsDroppedWhenTheStoreGoesBack(t *testing.T) {
 	t.Parallel() // it mostly waits
 	if testing.Short() {
 		t.Skip("needs etcd")
@@ -112,10 +111,10 @@ func TestStoreGoesBackUnderAServer(t *testing.T) {
 	s.awaitCount(t, 0, secrets, ns)
 }
 
-// TestFrozenLeader suspends the leader in the middle of a cascade for longer than its lease, and wakes it. By then the
-// other server leads, and its users have paused the collector, which the woken one does not know: it has work in
-// its queue, proof for it, and no lease any more. It must not write.
-func TestFrozenLeader(t *testing.T) {
+// TestFrozenLeaderWritesNothingAfterItsLease suspends the leader in the middle of a cascade for longer than its lease, and wakes it. By then the
+// other server leads, and its collector is paused. The woken process does not know of the pause, and still has work in
+// its queue and proof for it. Without the lease it must not write.
+func TestFrozenLeaderWritesNothingAfterItsLease(t *testing.T) {
 	t.Parallel() // it mostly waits
 	if testing.Short() {
 		t.Skip("needs etcd and waits for a lease to run out")

@@ -81,9 +81,9 @@ func TestInterruptedDeleteGoesOn(t *testing.T) {
 	s.awaitGone(t, configMaps, late)
 }
 
-// TestDeleteWithRightsOnOneResourceOfTwo: what may be deleted is, what may not is said, and that not all could be looked
-// at as well.
-func TestDeleteWithRightsOnOneResourceOfTwo(t *testing.T) {
+// The user has rights on one of two resources. The command deletes what it may, and reports the refused objects and the
+// resources that it could not list.
+func TestDeleteReportsObjectsTheUserMayNotDelete(t *testing.T) {
 	s := shared(t)
 	ns := s.namespace(t, "rights")
 	s.create(t, configMaps, ns, "mine")

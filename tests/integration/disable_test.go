@@ -51,9 +51,9 @@ func TestDisabledCollectorLeavesAllUntilItRunsAgain(t *testing.T) {
 	}
 }
 
-// TestDisabledController leaves its objects alone; the others do their work, and so does it when the server
+// TestDisabledControllerLeavesItsObjectsAlone leaves its objects alone; the others do their work, and so does it when the server
 // runs with it again. The log says which do not run.
-func TestDisabledController(t *testing.T) {
+func TestDisabledControllerLeavesItsObjectsAlone(t *testing.T) {
 	t.Parallel()
 	s := newServer(t.TempDir())
 	enabled := slices.Clone(s.args)
@@ -81,8 +81,8 @@ func TestDisabledController(t *testing.T) {
 	s.awaitCount(t, 2, pods, ns)
 }
 
-// TestDisabledControllers has none: nobody fills a namespace, or ends it.
-func TestDisabledControllers(t *testing.T) {
+// Without controllers namespaces get no content and are not deleted.
+func TestWithoutControllersNamespacesStay(t *testing.T) {
 	t.Parallel()
 	s := newServer(t.TempDir())
 	enabled := slices.Clone(s.args)
@@ -108,8 +108,8 @@ func TestDisabledControllers(t *testing.T) {
 	s.awaitNamespaceGone(t, ns.Name)
 }
 
-// TestControllerWhoseAPIIsOff ends the start, with its name and what to do about it.
-func TestControllerWhoseAPIIsOff(t *testing.T) {
+// The error names the controller and says what to do.
+func TestControllerWhoseAPIIsOffFailsTheStart(t *testing.T) {
 	t.Parallel()
 	off := newServer(t.TempDir(), "--kube-apiserver-arg", "runtime-config=batch/v1=false")
 	watchLog(t, off)

@@ -8,9 +8,8 @@ import (
 	"testing"
 )
 
-// TestStartThatCannotSucceed has everything that a start can know to be wrong before it changes
-// anything.
-func TestStartThatCannotSucceed(t *testing.T) {
+// The cases are all errors that a start can detect before it changes anything.
+func TestStartThatCannotSucceedChangesNothing(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, []byte("not a directory"), 0o600); err != nil {
 		t.Fatal(err)
@@ -79,7 +78,7 @@ func TestDataDirectoryThatCannotBeWritten(t *testing.T) {
 	}
 }
 
-func TestDatabaseThatIsNone(t *testing.T) {
+func TestFileThatIsNoDatabaseIsNotOverwritten(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	database := filepath.Join(dir, "db", "state.db")
 	if err := os.MkdirAll(filepath.Dir(database), 0o700); err != nil {

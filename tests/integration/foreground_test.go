@@ -92,8 +92,8 @@ func TestForegroundDeletionOfManyRemovesNothingElse(t *testing.T) {
 	before.mustBe(t, s.inventory(t), append(gone, line(configMaps.gvr.GroupResource(), here, "owner")))
 }
 
-// TestDependentsThatDoNotBlock are held, so that they outlive the owner that does not wait for them.
-func TestDependentsThatDoNotBlock(t *testing.T) {
+// A finalizer holds the dependents, so that they outlive the owner, which does not wait for them.
+func TestDependentsThatDoNotBlockAreNotWaitedFor(t *testing.T) {
 	s := shared(t)
 	ns := s.namespace(t, "not-blocking")
 	o := s.create(t, configMaps, ns, "owner")
@@ -116,8 +116,8 @@ func TestDependentsThatDoNotBlock(t *testing.T) {
 	s.awaitCount(t, 0, configMaps, ns)
 }
 
-// TestSecondForegroundDeleteOfWhatWaits changes nothing about how it ends.
-func TestSecondForegroundDeleteOfWhatWaits(t *testing.T) {
+// An object that waits in foreground deletion is deleted in the foreground again.
+func TestSecondForegroundDeleteChangesNothing(t *testing.T) {
 	s := shared(t)
 	ns := s.namespace(t, "second-delete")
 	o := s.create(t, configMaps, ns, "owner")

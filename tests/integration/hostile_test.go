@@ -53,10 +53,10 @@ const (
 	unserved = "v9"
 )
 
-// TestHostileUsers has rings and references of every wrong kind, finalizers and kinds that come and go,
-// and deletions with all policies at once. Whenever users pause, everything is as the rules want it;
-// when they let go of everything, nothing waits.
-func TestHostileUsers(t *testing.T) {
+// TestRulesHoldWithHostileUsers creates rings, wrong references of every kind, finalizers and kinds that come and go,
+// and deletes with all policies at once. Whenever the users pause, the state obeys the rules; when they have
+// removed their finalizers, nothing waits.
+func TestRulesHoldWithHostileUsers(t *testing.T) {
 	seed := seedOf(t)
 	s := shared(t)
 	h := &hostile{

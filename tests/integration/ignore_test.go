@@ -2,8 +2,8 @@ package integration
 
 import "testing"
 
-// TestIgnoredResource is neither collected nor in the way of what it owns.
-func TestIgnoredResource(t *testing.T) {
+// Objects of an ignored resource are not collected, and do not prevent the collection of their dependents.
+func TestIgnoredResourceIsNotCollected(t *testing.T) {
 	t.Parallel()
 	s := start(t, "--gc-ignore=secrets")
 	ns := s.namespace(t, "ignored")

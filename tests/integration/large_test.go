@@ -13,8 +13,8 @@ import (
 // large is about as much as etcd takes at once by default, and so what Kubernetes' users may count on.
 const large = 1_500_000
 
-// TestLargeObjects is about objects of 1.5 MB.
-func TestLargeObjects(t *testing.T) { shared(t).mustKeepLargeObjects(t) }
+// The objects have 1.5 MB.
+func TestLargeObjectsAreKept(t *testing.T) { shared(t).mustKeepLargeObjects(t) }
 
 // mustKeepLargeObjects has large objects own each other, deletes some by every policy, and checks that the others are
 // unharmed.

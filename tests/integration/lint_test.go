@@ -118,8 +118,8 @@ func TestLintFindsWhatIsWrong(t *testing.T) {
 	}
 }
 
-// TestLintOfABackup finds before it is applied what the collector would delete after that.
-func TestLintOfABackup(t *testing.T) {
+// Lint finds, before a backup is applied, the objects that the collector would delete afterwards.
+func TestLintFindsWhatABackupWouldLose(t *testing.T) {
 	s := shared(t)
 	ns := s.namespace(t, "backup")
 	dir := t.TempDir()
@@ -140,8 +140,8 @@ func TestLintOfABackup(t *testing.T) {
 	s.awaitCount(t, 1, configMaps, ns) // as foretold
 }
 
-// TestReportsWithoutTheRightToAskTheCollector are made from a list with the caller's own rights.
-func TestReportsWithoutTheRightToAskTheCollector(t *testing.T) {
+// If the user may not ask the collector, reports are made from a list with the user's own rights.
+func TestReportsFallBackToAListWithTheUsersRights(t *testing.T) {
 	s := shared(t)
 	ns := s.namespace(t, "rights")
 	o := s.create(t, configMaps, ns, "owner")

@@ -51,8 +51,8 @@ func TestSolidOwnerKeepsWhatAnotherWaitsFor(t *testing.T) {
 	s.mustExist(t, secrets, solid)
 }
 
-// TestObjectOfTwoOwnersInForegroundDeletion goes before both, and both wait for it.
-func TestObjectOfTwoOwnersInForegroundDeletion(t *testing.T) {
+// Both owners wait for the object.
+func TestObjectGoesBeforeBothOwnersInForegroundDeletion(t *testing.T) {
 	s := shared(t)
 	ns := s.namespace(t, "two-foreground")
 	a, b := s.create(t, configMaps, ns, "a"), s.create(t, configMaps, ns, "b")
@@ -177,9 +177,9 @@ func (s *server) deleteAtOnce(t *testing.T, owners []*unstructured.Unstructured)
 	}
 }
 
-// TestOrphaningOwnerAsTheLast leaves the object behind; as the first, it does not save it from what
-// becomes of the other.
-func TestOrphaningOwnerAsTheLast(t *testing.T) {
+// An owner deleted with policy Orphan after the other one keeps the object. If it is deleted first, the other
+// owner's deletion decides.
+func TestOrphaningByTheLastOwnerKeepsTheObject(t *testing.T) {
 	s := shared(t)
 	ns := s.namespace(t, "orphan-last")
 	for _, other := range []metav1.DeletionPropagation{background, foreground} {
@@ -208,9 +208,9 @@ func TestOrphaningOwnerAsTheLast(t *testing.T) {
 	}
 }
 
-// TestOtherPolicyForWhatWaits: the last word counts. An unknown reference keeps one dependent from
-// being deleted in the meantime, and a finalizer another, deleted, from going.
-func TestOtherPolicyForWhatWaits(t *testing.T) {
+// Waiting objects are deleted again with another policy, which then applies. Meanwhile an unknown reference
+// protects one dependent from deletion, and a finalizer holds another one that has been deleted.
+func TestLastPropagationPolicyCounts(t *testing.T) {
 	s := shared(t)
 	unknown := nobody(configMaps)
 	unknown.APIVersion = "example.invalid/v1"

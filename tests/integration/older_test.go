@@ -19,9 +19,9 @@ import (
 // older is the data directory of an older build; testdata/make-older says what is in it.
 const older = "testdata/older-a0f612b.tar.zst"
 
-// TestDataDirectoryOfAnOlderBuild starts today's server on what an older one left when it was killed. Whatever that one
-// kept is there, and the deletions that nobody had finished end as they were asked for.
-func TestDataDirectoryOfAnOlderBuild(t *testing.T) {
+// TestServerContinuesFromAnOlderBuildsData starts the present server on the data directory of an older one that was killed. All
+// its objects are there, and unfinished deletions end with their propagation policies.
+func TestServerContinuesFromAnOlderBuildsData(t *testing.T) {
 	t.Parallel() // it mostly waits
 	top := t.TempDir()
 	unpack(t, older, top)

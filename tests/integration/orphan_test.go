@@ -158,9 +158,9 @@ func TestDefaultPolicies(t *testing.T) {
 	}
 }
 
-// TestDependentsMadeWhileTheirOwnerIsOrphaned are freed like those before them. What is made when the
-// owner is gone would be nobody's fault to lose; it is freed, too.
-func TestDependentsMadeWhileTheirOwnerIsOrphaned(t *testing.T) {
+// Dependents created during the orphaning are freed like earlier ones. So are those created after the owner
+// is gone, although Kubernetes does not promise that.
+func TestDependentsCreatedDuringOrphaningAreFreed(t *testing.T) {
 	s := shared(t)
 	ns := s.namespace(t, "orphan-late")
 	o := s.create(t, secrets, ns, "owner")

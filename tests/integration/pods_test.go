@@ -124,8 +124,8 @@ spec:
   completions: 2
   parallelism: 2` + jobSpec
 
-// TestFinishedJobGoes when somebody says that its pods have succeeded, as their kubelets would.
-func TestFinishedJobGoes(t *testing.T) {
+// The test reports that the Job's pods have succeeded, as their kubelets would.
+func TestFinishedJobIsDeleted(t *testing.T) {
 	s := shared(t)
 	ns := s.namespace(t, "finished")
 	o := s.from(t, jobs, ns, toFinish)

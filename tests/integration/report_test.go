@@ -199,8 +199,8 @@ func TestAnswersAreTheSameFromAList(t *testing.T) {
 	}
 }
 
-// TestQuestionsThatHaveNoAnswer get one line and an exit code.
-func TestQuestionsThatHaveNoAnswer(t *testing.T) {
+// Each error is one line, with an exit code.
+func TestImpossibleQuestionsGetOneLineAndAnExitCode(t *testing.T) {
 	s := shared(t)
 	for args, want := range map[string]struct {
 		code int
@@ -328,8 +328,8 @@ func TestPause(t *testing.T) {
 	}
 }
 
-// TestPauseWithoutACollector is for the next one.
-func TestPauseWithoutACollector(t *testing.T) {
+// A pause set while no collector runs applies to the next collector.
+func TestPauseHoldsTheNextCollector(t *testing.T) {
 	t.Parallel()
 	s := start(t, "--disable=gc")
 	if out := s.must(t, "status"); !strings.Contains(out, "not running") || !strings.Contains(out, "--disable=gc") {

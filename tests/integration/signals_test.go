@@ -81,8 +81,8 @@ func (s *server) mustBeKilledBySecondSignal(t *testing.T) {
 	t.Logf("the request ended: %v", <-answered)
 }
 
-// TestTerminalThatClosesUnderNohup does not end a server that was started with SIGHUP ignored.
-func TestTerminalThatClosesUnderNohup(t *testing.T) {
+// nohup starts the server with SIGHUP ignored.
+func TestServerUnderNohupOutlivesItsTerminal(t *testing.T) {
 	t.Parallel() // it mostly waits
 	s := newServer(t.TempDir())
 	s.wrap = func(cmd *exec.Cmd) {
@@ -122,8 +122,8 @@ func TestLogFileIsRotated(t *testing.T) {
 	}
 }
 
-// TestIPv6 listens on the loopback address, and on all addresses, old ones too.
-func TestIPv6(t *testing.T) {
+// The server listens on the IPv6 loopback address, and on all addresses including IPv4.
+func TestServerListensOnIPv6(t *testing.T) {
 	t.Parallel() // it mostly waits
 	if l, err := net.Listen("tcp", "[::1]:0"); err != nil {
 		t.Skipf("this machine has no IPv6: %v", err)

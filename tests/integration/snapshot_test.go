@@ -166,9 +166,9 @@ func (s *server) named(t *testing.T, k kind, ns, name string) bool {
 	return err == nil
 }
 
-// TestRestoreElsewhere makes a server of a snapshot from standard input on another machine: without the keys it makes its
-// own, and with --gc-after-restore=run nothing waits.
-func TestRestoreElsewhere(t *testing.T) {
+// A snapshot from standard input is restored on another machine. Without keys in the snapshot the server makes its own,
+// and with --gc-after-restore=run nothing waits.
+func TestSnapshotIsRestoredOnAnotherMachine(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	ns := s.namespace(t, "elsewhere")

@@ -7,9 +7,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// TestNothingWaitsForAControllerThatIsNotHere: volumes, claims and Services are deleted at once, by each
-// policy and without one.
-func TestNothingWaitsForAControllerThatIsNotHere(t *testing.T) {
+// Volumes, claims and Services are deleted at once, with each propagation policy and without one.
+func TestNoObjectWaitsForAnAbsentController(t *testing.T) {
 	s := shared(t)
 	for _, tc := range []struct {
 		k        kind
@@ -83,8 +82,8 @@ spec:
     spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}
   template:` + podTemplate
 
-// TestClaimsOfAStatefulSet stay when it goes, or go with it, as it says.
-func TestClaimsOfAStatefulSet(t *testing.T) {
+// Claims are kept or deleted with the StatefulSet, as its retention policy says.
+func TestClaimsFollowTheStatefulSetsRetentionPolicy(t *testing.T) {
 	s := shared(t)
 	for _, policy := range []metav1.DeletionPropagation{foreground, background} {
 		for says, left := range map[string]int{"Retain": 2, "Delete": 0} {

@@ -84,10 +84,9 @@ func (s *server) mustBeToldOfTimeout(t *testing.T, o *unstructured.Unstructured,
 	}
 }
 
-// TestForegroundDeletionsThatWouldNotEnd shows what the deadline of each counts from, by the order in
-// which they end. The server's timeouts are short; the first ones all fall on the moment from which on
-// there are any.
-func TestForegroundDeletionsThatWouldNotEnd(t *testing.T) {
+// The order in which the deletions end shows when each deadline begins. The server's timeouts are short, so
+// the first deadlines all expire when timeouts come into effect.
+func TestForegroundDeletionsEndAtTheirDeadlines(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
 		t.Skip("waits for a minute and a half")

@@ -137,9 +137,9 @@ func (s *server) guardDeletes(t *testing.T, w *webhook, ns string, timeoutSecond
 	})
 }
 
-// TestAdmissionThatRefusesDeletes stops nothing beside what it refuses: not when it denies, nor when nobody answers in time. When it
-// allows them nothing dangling stays.
-func TestAdmissionThatRefusesDeletes(t *testing.T) {
+// Admission refuses deletes, or does not answer in time. Only the refused objects wait, and they are collected once deletes
+// are allowed.
+func TestRefusedDeletesHoldUpNothingElse(t *testing.T) {
 	s := shared(t)
 	for _, does := range []string{denies, hangs} {
 		t.Run(does, func(t *testing.T) {
@@ -172,8 +172,8 @@ func TestAdmissionThatRefusesDeletes(t *testing.T) {
 	}
 }
 
-// TestStopWhileAWebhookHangs: a delete of the collector is under way and will not be answered. The next start goes on.
-func TestStopWhileAWebhookHangs(t *testing.T) {
+// The server stops although a delete of the collector is not answered. The collector continues after the next start.
+func TestServerStopsWhileAWebhookHangs(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	ns := s.namespace(t, "hanging")
@@ -190,8 +190,8 @@ func TestStopWhileAWebhookHangs(t *testing.T) {
 	s.awaitCount(t, 1, secrets, ns) // the probe
 }
 
-// TestConversionThatHangs keeps the resource's objects and stops nothing else; when it ends they are collected.
-func TestConversionThatHangs(t *testing.T) {
+// The resource's objects are kept while its conversion webhook hangs, and collected when it answers again.
+func TestConversionThatHangsHoldsUpNothingElse(t *testing.T) {
 	s := shared(t)
 	ns := s.namespace(t, "converted")
 	valves, crd := s.define(t, "Namespaced", "valves", "Valve")

@@ -256,10 +256,10 @@ func (e *explorer) failed(err error) error {
 // cut is true if the search of a world has ended before every state was seen.
 func (e *explorer) cut() bool { return e.most > 0 && len(e.seen) >= e.most }
 
-// TestEveryOrder goes through every state of every small world: each is reached in every
-// order of steps that leads to it, and gone on from once. Where the number of states has a
-// bound, as with the race detector and -short, the summary says how many worlds it cuts short.
-func TestEveryOrder(t *testing.T) {
+// TestEveryOrderOfStepsInSmallWorlds visits every state of every small world. It reaches each state by every
+// order of steps, and continues from it once. If the number of states is limited, as with the
+// race detector and -short, the summary says how many worlds were cut short.
+func TestEveryOrderOfStepsInSmallWorlds(t *testing.T) {
 	most := *mostStates
 	if testing.Short() && (most == 0 || most > 1000) {
 		most = 1000

@@ -32,9 +32,9 @@ func withBoth(t *testing.T, history func(*testing.T, *model)) {
 	})
 }
 
-// TestTwinBlocks: one storage, two groups that serve it. The dependent blocks its
-// owner by the other group's name, and the owner must not be let go by its own.
-func TestTwinBlocks(t *testing.T) { withBoth(t, twinBlocks) }
+// Two groups serve one storage. The dependent blocks its owner by one group's name,
+// and the owner must not be released by the other's.
+func TestDependentBlocksThroughEitherGroup(t *testing.T) { withBoth(t, twinBlocks) }
 
 func twinBlocks(t *testing.T, m *model) {
 	ref := reference(mirrors, "v1", object{name: "o", uid: "o"})

@@ -117,8 +117,8 @@ func TestRandomWorlds(t *testing.T) {
 	}
 }
 
-// TestLargeWorlds has thousands of objects each.
-func TestLargeWorlds(t *testing.T) {
+// Each world has thousands of objects.
+func TestRulesHoldInLargeWorlds(t *testing.T) {
 	for seed := range size.Of[uint64](1, 2, 8) {
 		w := worldOf(seed + 1)
 		w.objects, w.steps, w.checkEvery, w.workers = 4000, 20_000, 5000, 8

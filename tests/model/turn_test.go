@@ -69,7 +69,7 @@ func newReal(workers, checkEvery int, timeout decide.Timeout) *model {
 	return m
 }
 
-// close abandons what is under way.
+// close aborts the running calls.
 func (m *model) close() {
 	if m.real != nil {
 		m.real.abandon()

@@ -84,7 +84,8 @@ func TestMutantHasToFitOnce(t *testing.T) {
 	}
 }
 
-// A build that fails, or a test that does not run, kills nothing; what a test says decides.
+// The output of a test run tells what killed a mutant: a failed test, a hang or a panic, but never a failed build or a
+// test that did not run.
 func TestKillersAreNamed(t *testing.T) {
 	one := tests{pkg: "./pkg/x", run: "TestOne"}
 	for out, want := range map[string]string{

@@ -45,8 +45,8 @@ func TestVersion(t *testing.T) {
 	}
 }
 
-// TestCascadeOfEach starts each binary as a server: the whole of the program, SQLite included.
-func TestCascadeOfEach(t *testing.T) {
+// Each binary runs as a server, with SQLite, under emulation.
+func TestEachBinaryRunsACascade(t *testing.T) {
 	for _, a := range architectures {
 		t.Run(a.name, func(t *testing.T) {
 			start(t, emulated, a.command(t)...).cascade(t, 50)

@@ -163,7 +163,7 @@ func (a *Actor) ReadStatus(ctx context.Context, gvr schema.GroupVersionResource,
 func (a *Actor) read(ctx context.Context, err error, gvr schema.GroupVersionResource, namespace, name string) (Outcome, error) {
 	outcome := Done
 	switch {
-	case isNotFound(err, gvr.GroupResource(), name):
+	case IsNotFound(err, gvr.GroupResource(), name):
 		outcome, err = Gone, nil
 	case err != nil:
 		outcome, err = Failed, fmt.Errorf("reading %s %s: %w", gvr.GroupResource(), cache.NewObjectName(namespace, name), cause(ctx, err))
@@ -305,7 +305,7 @@ func (a *Actor) wrote(ctx context.Context, verb Verb, err error, gvr schema.Grou
 	outcome := Done
 	switch {
 	case err == nil:
-	case isNotFound(err, gvr.GroupResource(), name):
+	case IsNotFound(err, gvr.GroupResource(), name):
 		outcome, err = Gone, nil
 	case apierrors.IsConflict(err):
 		outcome, err = Changed, nil
@@ -316,11 +316,11 @@ func (a *Actor) wrote(ctx context.Context, verb Verb, err error, gvr schema.Grou
 	return outcome, err
 }
 
-// isNotFound is true if the resource itself says that it has no object of that
-// name. A proxy, a server of another version or a path that nobody serves answers
-// 404 too, and that proves nothing: client-go marks such an answer with a cause,
-// or it names something else.
-func isNotFound(err error, gr schema.GroupResource, name string) bool {
+// IsNotFound reports whether err is the resource's own answer that it has no object
+// of that name. A proxy, a server of another version or a path that nobody serves
+// also answers 404, which proves nothing: client-go marks such an answer with a
+// cause, or it names something else.
+func IsNotFound(err error, gr schema.GroupResource, name string) bool {
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) {
 		return false

@@ -1,11 +1,10 @@
 // Package listing builds the collector's graph from one list of a cluster's metadata, for
-// clusters in which no collector of reap answers, and for users who may not ask the one that
-// runs. It reads with the rights of the config that it is given, and writes nothing.
+// clusters without a collector of reap, and for users who may not ask the running one. It
+// reads with the rights of the given config, and writes nothing.
 //
-// A list is no watch: the resources are listed one after the other or side by side, so that an
-// owner may be created after its resource was listed. Absence from the list therefore proves
-// nothing. Every owner that a reference names and that the list does not show is read live, as
-// the collector itself does before it deletes.
+// Resources are listed at different times, so an owner may be created after its resource was
+// listed. Absence from the list therefore proves nothing. Every owner that a reference names
+// and that is not in the list is read live, as by the collector before it deletes.
 package listing
 
 import (
@@ -30,57 +29,55 @@ import (
 const (
 	// sideBySide is how many resources are listed, or owners read, at the same time.
 	sideBySide = 8
-	// pageSize is how many objects one request asks for. An object's metadata takes about one
-	// kilobyte, and some servers read all keys for each page, so that small pages are slow.
+	// pageSize is the number of objects per page. An object's metadata takes about one
+	// kilobyte, and some servers read all keys for each page, so small pages are slow.
 	pageSize = 2000
-	// callTimeout bounds one request. The API server gives up a request after a minute.
+	// callTimeout bounds one request. The API server aborts requests after a minute.
 	callTimeout = time.Minute
 )
 
 var errTimeout = fmt.Errorf("no answer within %s", callTimeout)
 
-// Options are how to list.
+// Options configures List.
 type Options struct {
-	// Progress is told how far the listing has come, if it is not nil. It is called by one
-	// goroutine at a time.
+	// Progress is called when the progress changes; may be nil. Calls do not overlap.
 	Progress func(Progress)
 }
 
-// Progress is how far a listing has come.
+// Progress is the progress of a listing.
 type Progress struct {
-	// Resources are to be listed, of which Listed have been.
+	// Resources is the number of resources to list, Listed how many have been listed.
 	Resources, Listed int
-	// Objects have been listed; Expected is how many there are as far as it is known.
+	// Objects is the number of listed objects, Expected the known number of objects in total.
 	Objects, Expected int
-	// Owners that the lists do not show are to be read, of which Read have been. They are
-	// counted once all resources have been listed.
+	// Owners is the number of owners to read because the lists do not contain them, Read how
+	// many have been read. Owners is 0 until all resources have been listed.
 	Owners, Read int
 }
 
-// Gap is something that could not be looked at.
+// Gap is a resource or an API version that could not be listed.
 type Gap struct {
 	// What is a resource, such as deployments.apps, or an API version.
 	What string
 	Err  error
 }
 
-// Result is a cluster as one listing has shown it.
+// Result is the state of a cluster according to one listing.
 type Result struct {
 	Graph *graph.Graph
-	// Now is when everything had been read. Judged at that time, what was read counts as
-	// fresh, and whatever waits has settled.
+	// Now is when the listing was complete. References must be judged at this time: then live
+	// reads count as fresh, and waiting objects as settled.
 	Now time.Time
-	// Finalizers holds, for the objects that have any, the finalizers that are not the
-	// collector's.
+	// Finalizers holds the finalizers of objects, without those of the collector.
 	Finalizers map[graph.Key][]string
-	// Gaps are what could not be looked at: the graph is incomplete if there are any.
+	// Gaps lists what could not be listed. If there are any, the graph is incomplete.
 	Gaps []Gap
 }
 
-// List lists the metadata of everything that the collector would watch. A resource that may
-// not be listed, or whose server does not answer for it, is a Gap. An error means that the
-// server as a whole stopped answering, or refuses the caller. Cancelling ctx aborts the listing
-// with an error.
+// List lists the metadata of all resources that the collector would watch. If one resource
+// cannot be listed, it becomes a Gap. An error means that the server stopped answering
+// altogether, or does not authenticate the caller. Cancelling ctx aborts the listing with an
+// error.
 func List(ctx context.Context, config *rest.Config, o Options) (*Result, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -107,7 +104,7 @@ func List(ctx context.Context, config *rest.Config, o Options) (*Result, error) 
 	return l.result, nil
 }
 
-// begin discovers what the server serves. stop ends ctx.
+// begin discovers the resources that the server serves. stop cancels ctx.
 func begin(ctx context.Context, config *rest.Config, o Options, stop context.CancelCauseFunc) (*lister, *graph.Catalog, error) {
 	config = bound.All(config, func(request context.Context) (context.Context, context.CancelFunc, error) {
 		request, release := context.WithTimeoutCause(request, callTimeout, errTimeout)
@@ -127,31 +124,31 @@ func begin(ctx context.Context, config *rest.Config, o Options, stop context.Can
 		return nil, nil, why(ctx, err)
 	}
 	l := &lister{client: client, progress: o.Progress, stop: stop}
-	// Deletions that an event showed just now would count as not yet settled; all dependents
-	// of these are in the lists.
+	// Pretend that all events came earlier: recent deletions would count as not yet settled,
+	// but the lists already contain all dependents.
 	l.since = time.Now().Add(-decide.ObserveFor)
 	l.result = &Result{Graph: graph.New(), Finalizers: map[graph.Key][]string{}}
 	for _, gv := range failed {
-		l.result.Gaps = append(l.result.Gaps, Gap{gv.String(), errors.New("the server could not say what it serves")})
+		l.result.Gaps = append(l.result.Gaps, Gap{gv.String(), errors.New("the server could not list its resources")})
 	}
 	return l, catalog, nil
 }
 
-// lister is a listing under way.
+// lister is a running listing.
 type lister struct {
 	client   metadata.Interface
 	progress func(Progress)
-	// stop ends the listing with an error that concerns all of it.
+	// stop aborts the whole listing with an error.
 	stop  context.CancelCauseFunc
 	since time.Time
 
-	// mu protects what follows, but for the graph, and that progress is told in order.
+	// mu protects result, except its graph, and told, and keeps calls of progress in order.
 	mu     sync.Mutex
 	result *Result
 	told   Progress
 }
 
-// tell changes what is known of the progress and tells it.
+// tell changes the progress and passes it on.
 func (l *lister) tell(change func(*Progress)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -161,7 +158,7 @@ func (l *lister) tell(change func(*Progress)) {
 	}
 }
 
-// each calls do with every item, a few at the same time, until ctx ends.
+// each calls do with every item, sideBySide at the same time, until ctx is cancelled.
 func each[T any](ctx context.Context, items []T, do func(context.Context, T)) {
 	next := make(chan T)
 	var workers sync.WaitGroup
@@ -184,14 +181,14 @@ func each[T any](ctx context.Context, items []T, do func(context.Context, T)) {
 	workers.Wait()
 }
 
-// ofAll is true for an error that concerns the server or the caller, and not one resource:
-// the server does not answer, or does not know who calls.
+// ofAll reports whether an error concerns all resources: the server does not answer, or
+// does not authenticate the caller.
 func ofAll(err error) bool {
 	var status apierrors.APIStatus
 	return !errors.As(err, &status) || apierrors.IsUnauthorized(err)
 }
 
-// why prefers the reason for which ctx ended.
+// why returns the cause of ctx if it has been cancelled, and err otherwise.
 func why(ctx context.Context, err error) error {
 	if c := context.Cause(ctx); c != nil {
 		return c
@@ -202,7 +199,7 @@ func why(ctx context.Context, err error) error {
 	return err
 }
 
-// gap notes what could not be looked at.
+// gap records a resource that could not be listed.
 func (l *lister) gap(gr schema.GroupResource, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -16,11 +16,10 @@ import (
 	"github.com/reap-dev/reap/pkg/gc/lint"
 )
 
-// Manifests builds the graph that a cluster would have if only some objects were in it that are
-// to be applied: an object of a manifest gets a UID of its own, beginning with lint.NewUID, unless
-// it exists in the cluster with the UID that the manifest gives. Owners are read live. namespace
-// is for objects of namespaced kinds that name none. The keys are of the objects, in their order.
-// Errors are as of List.
+// Manifests builds the graph of a cluster that contains only the given objects, as if they were
+// applied. An object gets a generated UID, which begins with lint.NewUID, unless it exists in the
+// cluster with the UID in the manifest. Owners are read live. namespace is the default for
+// namespaced objects. The returned keys are in the order of the objects. Errors are those of List.
 func Manifests(ctx context.Context, config *rest.Config, objects []*unstructured.Unstructured, namespace string) (*Result, []graph.Key, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -48,13 +47,13 @@ func Manifests(ctx context.Context, config *rest.Config, objects []*unstructured
 			gr = r.GroupResource()
 			rec.Namespace = inNamespace(r, rec.Namespace, namespace)
 		} else {
-			// Nobody serves it, and its references can be judged all the same. Most kinds are
-			// namespaced.
+			// The kind is not served, but its references can be judged. Assume that it is
+			// namespaced, as most kinds are.
 			g.AddResource(gr, gvk.GroupKind(), l.since)
 			g.Listed(gr, l.since)
 			rec.Namespace = cmp.Or(rec.Namespace, namespace)
 		}
-		// What is applied is not being deleted.
+		// An applied object is not being deleted, whatever the manifest says.
 		rec.Deleting, rec.Foreground, rec.Orphan, rec.DeletedAt = false, false, false, 0
 		if !keep[rec.UID] {
 			rec.UID = types.UID(fmt.Sprint(lint.NewUID, i))
@@ -69,8 +68,8 @@ func Manifests(ctx context.Context, config *rest.Config, objects []*unstructured
 	return l.result, keys, nil
 }
 
-// existing returns the UIDs of the objects that the cluster has under these, of those that are
-// owners of others.
+// existing returns the UIDs of those objects that own other objects and exist in the cluster
+// with the same UID.
 func (l *lister) existing(ctx context.Context, served *graph.Catalog, objects []*unstructured.Unstructured, namespace string) (map[types.UID]bool, error) {
 	named := map[types.UID]bool{}
 	for _, o := range objects {
@@ -104,8 +103,8 @@ func (l *lister) existing(ctx context.Context, served *graph.Catalog, objects []
 	return keep, context.Cause(ctx)
 }
 
-// absentOfNewKinds notes that owners of kinds which the manifests define, and which nobody
-// serves yet, do not exist.
+// absentOfNewKinds records that owners do not exist if the manifests define their kind and the
+// server does not serve it yet.
 func (l *lister) absentOfNewKinds(served *graph.Catalog) {
 	for _, n := range l.result.Graph.Objects() {
 		v, _ := l.result.Graph.View(n.Key)
@@ -124,7 +123,7 @@ func inNamespace(r *graph.Resource, given, byDefault string) string {
 	return cmp.Or(given, byDefault)
 }
 
-// withDefinitions adds to what is served what the manifests themselves define.
+// withDefinitions adds the kinds that the manifests define to the served ones.
 func withDefinitions(served *graph.Catalog, objects []*unstructured.Unstructured) *graph.Catalog {
 	all := served.Resources()
 	for _, o := range objects {

@@ -11,7 +11,7 @@ import (
 	"github.com/reap-dev/reap/pkg/gc/relink"
 )
 
-// Occupants reads live what is at the coordinates that dangling references name, each place once. Errors are as of List.
+// Occupants reads the objects at the coordinates of dangling references live, each once. Errors are those of List.
 func Occupants(ctx context.Context, config *rest.Config, all []relink.Dangling) (map[graph.Coordinates]relink.Occupant, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -33,7 +33,7 @@ func Occupants(ctx context.Context, config *rest.Config, all []relink.Dangling) 
 	each(ctx, owners, func(ctx context.Context, o graph.OwnerView) {
 		r := served.Resource(o.Resource.GroupResource())
 		if r == nil {
-			return // of a kind that is among the manifests, and in no server yet
+			return // the manifests define the kind, and the server does not serve it yet
 		}
 		m, err := l.client.Resource(r.Preferred()).Namespace(o.At.Namespace).Get(ctx, o.At.Name, metav1.GetOptions{})
 		var at relink.Occupant

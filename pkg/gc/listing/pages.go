@@ -34,14 +34,14 @@ func (l *lister) list(ctx context.Context, r *graph.Resource) {
 	l.tell(func(p *Progress) { p.Listed++ })
 }
 
-// object is what is kept of a listed object.
+// object holds the parts of a listed object that are kept.
 type object struct {
 	record     *graph.Record
 	finalizers []string
 }
 
-// objects returns a resource's objects. A list whose pages have expired is begun again and
-// then read as a whole.
+// objects returns a resource's objects. If the pages of a list expire, it lists again
+// without pages.
 func (l *lister) objects(ctx context.Context, r *graph.Resource) ([]object, error) {
 	o := metav1.ListOptions{Limit: pageSize}
 	var all []object

@@ -15,21 +15,20 @@ import (
 
 var errReadsOnly = errors.New("a listing writes nothing")
 
-// possible is true for a name that an object can have. What has another is not read: the
-// owner stays in doubt.
+// possible reports whether an object can have the name. Owners with impossible names are not
+// read and remain unverified.
 func possible(name string) bool {
 	return name != "" && len(content.IsPathSegmentName(name)) == 0
 }
 
-// ownerRead names a read: an owner, where references say that it is.
+// ownerRead identifies the read of an owner at the coordinates of a reference.
 type ownerRead struct {
 	uid        types.UID
 	at         graph.Coordinates
 	apiVersion string
 }
 
-// verify reads the owners live that the lists leave in doubt, each once, and sets the
-// result's time.
+// verify reads each unverified owner live, once, and sets the result's time.
 func (l *lister) verify(ctx context.Context) error {
 	g := l.result.Graph
 	doubtful := map[ownerRead]graph.OwnerView{}
@@ -80,7 +79,7 @@ func (l *lister) verify(ctx context.Context) error {
 	return nil
 }
 
-// reader reads objects as the collector does.
+// reader returns an Actor that reads as the collector does and refuses writes.
 func (l *lister) reader() *act.Actor {
 	return act.New(l.client, nil, func() error { return errReadsOnly }, func(act.Verb, act.Outcome) {})
 }

@@ -7,18 +7,18 @@ import (
 	"strings"
 )
 
-// Hold is a reason for which an orphaning deletion waits: there may be dependents that
-// nobody can find.
+// Hold is a reason why an orphaning deletion waits: there may be dependents that cannot be
+// listed. Reports show it as a report.Hold, whose fields are the same in the same order.
 type Hold struct {
-	// Resource is the resource whose objects nobody can see, as "widgets.example.com";
-	// empty if not even the resources are known.
+	// Resource is the resource whose objects cannot be listed, such as "widgets.example.com";
+	// "" if the resources of the APIService are unknown.
 	Resource string
-	// APIService is the one through which the resource is served; empty if none is known.
+	// APIService is the APIService through which the resource is served; "" if none is known.
 	APIService string
-	// Why says why nobody can see the objects.
-	Why string
-	// Objects counts those that have been seen and whose end has not.
+	// Objects is the number of known objects whose deletion has not been seen.
 	Objects int
+	// Why says why the objects cannot be listed.
+	Why string
 	// Remedy says what ends the hold.
 	Remedy string
 }

@@ -2,7 +2,6 @@ package pause
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"time"
@@ -14,6 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/watch"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+
+	"github.com/reap-dev/reap/pkg/gc/act"
 )
 
 // retries are the delays between one try to follow the ConfigMap and the next.
@@ -153,7 +154,7 @@ func (w *watcher) read(ctx context.Context) error {
 	defer cancel()
 	m, err := w.maps.Get(ctx, Name, metav1.GetOptions{})
 	switch {
-	case isAbsent(err):
+	case act.IsNotFound(err, corev1.Resource("configmaps"), Name):
 		w.change(nil)
 	case err != nil:
 		return fmt.Errorf("reading ConfigMap %s/%s: %w", Namespace, Name, err)
@@ -173,18 +174,7 @@ func (w *watcher) list(ctx context.Context, only string) (*corev1.ConfigMapList,
 	return l, nil
 }
 
-// isAbsent is true if ConfigMaps themselves say that there is none of the name. A proxy, or
-// a server that does not serve them, answers 404 too, and that says nothing.
-func isAbsent(err error) bool {
-	var status apierrors.APIStatus
-	if !apierrors.IsNotFound(err) || !errors.As(err, &status) || apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse) {
-		return false
-	}
-	d := status.Status().Details
-	return d != nil && d.Kind == "configmaps" && d.Name == Name
-}
-
-// change tells the state if it is not known yet or is another.
+// change passes the state on if it is new or differs from the known one.
 func (w *watcher) change(data map[string]string) {
 	if !w.known || !maps.Equal(data, w.data) {
 		w.tell(data)

@@ -194,7 +194,7 @@ func TestReadsAndListsEndWithTheirTimeout(t *testing.T) {
 	}
 }
 
-// Only the resource itself knows that it has no such ConfigMap.
+// Only a NotFound from the resource itself proves that there is no such ConfigMap.
 func TestOnlyTheConfigMapsOwnNotFoundIsAbsence(t *testing.T) {
 	passedOn := apierrors.NewNotFound(configMaps, Name)
 	passedOn.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: metav1.CauseTypeUnexpectedServerResponse}}
@@ -204,7 +204,6 @@ func TestOnlyTheConfigMapsOwnNotFoundIsAbsence(t *testing.T) {
 		err  error
 		want bool
 	}{
-		"none":             {nil, false},
 		"its own":          {apierrors.NewNotFound(configMaps, Name), true},
 		"another name":     {apierrors.NewNotFound(configMaps, "other"), false},
 		"another resource": {apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, Name), false},
@@ -213,8 +212,11 @@ func TestOnlyTheConfigMapsOwnNotFoundIsAbsence(t *testing.T) {
 		"forbidden":        {apierrors.NewForbidden(configMaps, Name, errors.New("no")), false},
 		"a page":           {apierrors.NewGenericServerResponse(404, "get", configMaps, Name, "page not found", 0, true), false},
 	} {
-		if got := isAbsent(c.err); got != c.want {
-			t.Errorf("%s: %v", name, got)
+		s := newServer()
+		s.read = func() (*corev1.ConfigMap, error) { return nil, c.err }
+		w := &watcher{maps: s.ConfigMaps(Namespace), saw: func(State) {}}
+		if err := w.read(t.Context()); (err == nil) != c.want || w.known != c.want {
+			t.Errorf("%s: absent %t (%v), want %t", name, w.known, err, c.want)
 		}
 	}
 }

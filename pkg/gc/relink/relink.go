@@ -1,5 +1,5 @@
-// Package relink finds the owners that dangling references meant: after a restore or a copy, an owner is where its
-// dependents say, and has another UID.
+// Package relink finds the intended owners of dangling references: after a restore or a copy, an owner has the
+// coordinates that its dependents name, but another UID.
 //
 // It does no I/O and reads no clock.
 package relink
@@ -18,24 +18,24 @@ import (
 	"github.com/reap-dev/reap/pkg/gc/lint"
 )
 
-// Input is what to look at.
+// Input is the input of Find.
 type Input struct {
 	Graph *graph.Graph
-	// Now is the time to judge at.
+	// Now is the time at which references are judged.
 	Now time.Time
-	// Only says whose references to look at; nil for all objects.
+	// Only selects the objects whose references are judged; nil selects all.
 	Only func(*graph.Record) bool
 }
 
-// Dangling is a reference whose owner does not exist, or of which nobody could tell whether it does.
+// Dangling is a reference whose owner does not exist, or could not be read.
 type Dangling struct {
 	Object graph.Node
 	Owner  graph.OwnerView
-	// Unread is true if nobody could tell.
+	// Unread is true if the owner could not be read.
 	Unread bool
 }
 
-// Find returns the dangling references of all objects that are not being deleted, in order of the objects.
+// Find returns the dangling references of all objects that are not being deleted, in the order of the objects.
 func Find(in Input) (all []Dangling) {
 	for _, n := range in.Graph.Objects() {
 		if len(n.Record.References) == 0 || n.Record.Deleting || in.Only != nil && !in.Only(n.Record) {
@@ -57,69 +57,69 @@ func Find(in Input) (all []Dangling) {
 	return all
 }
 
-// Occupant is the object at the coordinates that a dangling reference names, as a live read showed it.
+// Occupant is the result of a live read at the coordinates that a dangling reference names.
 type Occupant struct {
-	// Record is nil if there is none.
+	// Record is the object; nil if there is none.
 	Record *graph.Record
-	// Err says why nothing is known.
+	// Err is the read's error.
 	Err error
 }
 
-// Link is a reference that is to name the object that now has its owner's place.
+// Link connects a dangling reference with the object that now has the owner's coordinates.
 type Link struct {
 	Reference graph.Reference
 	Owner     graph.Node
 }
 
-// rewritten returns the reference as it is to be.
+// rewritten returns the reference with the owner's present UID.
 func (l Link) rewritten() graph.Reference {
 	r := l.Reference
 	r.UID = l.Owner.Key.UID
 	return r
 }
 
-// Change is what is to be changed in one object.
+// Change is the set of links to make in one object.
 type Change struct {
 	Object graph.Node
 	Links  []Link
 }
 
-// Reason says why a reference is left as it is. Scripts rely on the words.
+// Reason says why a reference is not changed. Scripts rely on the values.
 type Reason string
 
 const (
-	// Missing: no object is where the reference says.
+	// Missing: there is no object at the reference's coordinates.
 	Missing Reason = "missing"
-	// BeingDeleted: the object there is being deleted.
+	// BeingDeleted: the object at the coordinates is being deleted.
 	BeingDeleted Reason = "being-deleted"
-	// Elsewhere: another object has the reference's UID, so that nobody can tell which of the two is meant.
+	// Elsewhere: another object has the reference's UID, so the intended owner is ambiguous.
 	Elsewhere Reason = "elsewhere"
-	// NotCreated: the owner is among the manifests, and has no UID before it is created.
+	// NotCreated: the owner is among the manifests and gets its UID only when it is created.
 	NotCreated Reason = "not-created"
-	// Unread: nobody could tell whether the owner exists, or which object has its place.
+	// Unread: the owner, or the object at its coordinates, could not be read.
 	Unread Reason = "unread"
 )
 
-// Left is a dangling reference that is left as it is.
+// Left is a dangling reference that is not changed.
 type Left struct {
 	Object    graph.Node
 	Reference graph.Reference
 	Reason    Reason
-	// Others are the objects between which nobody can choose, or the one that is being deleted.
+	// Others are the possible owners if the reference is ambiguous, or the owner that is being deleted.
 	Others []graph.Node
 	Err    error
 }
 
-// Plan is what to do about dangling references.
+// Plan contains the changes to make, and the dangling references that are not changed.
 type Plan struct {
-	// Levels are the changes: those of one level can be made in any order, after those of the levels before it. An
-	// owner comes before its dependents, but in rings.
+	// Levels are the changes. Changes of one level can be made in any order, but only after all earlier levels. An
+	// owner is changed before its dependents, except in a ring.
 	Levels [][]Change
 	Left   []Left
 }
 
-// Resolve says what to do about the dangling references of a graph. occupants says what is at the coordinates of
-// each.
+// Resolve returns the plan for the dangling references of a graph. occupants holds the results of live reads by the
+// coordinates that the references name.
 func Resolve(g *graph.Graph, all []Dangling, occupants map[graph.Coordinates]Occupant) Plan {
 	x := newIndex(g)
 	var p Plan
@@ -149,7 +149,7 @@ func Resolve(g *graph.Graph, all []Dangling, occupants map[graph.Coordinates]Occ
 		owner := graph.Node{Key: graph.Key{Resource: d.Owner.Resource.GroupResource(), UID: at.Record.UID}, Record: at.Record}
 		switch {
 		case at.Record.UID == d.Owner.Reference.UID:
-			// It has been created meanwhile: nothing dangles.
+			// The owner has been created meanwhile: the reference is not dangling.
 		case len(others) > 0:
 			left(Elsewhere, append(others, owner)...)
 		case at.Record.Deleting:
@@ -168,7 +168,7 @@ func Resolve(g *graph.Graph, all []Dangling, occupants map[graph.Coordinates]Occ
 	return p
 }
 
-// place is where an object is.
+// place identifies an object by resource, namespace and name.
 type place struct {
 	resource        schema.GroupResource
 	namespace, name string
@@ -181,7 +181,7 @@ func placeOf(o *graph.OwnerView) place {
 // index finds observed objects.
 type index struct {
 	byUID map[types.UID][]graph.Node
-	// created holds the places of those that get their UID only when they are created.
+	// created holds the places of objects from manifests, which get their UID only when they are created.
 	created map[place]bool
 }
 
@@ -196,8 +196,8 @@ func newIndex(g *graph.Graph) index {
 	return x
 }
 
-// strangers returns what has a reference's UID and cannot be what its words mean. An object of the same kind and name in
-// another namespace is none: whoever copied the dependent from there copied the UID with it.
+// strangers returns the objects that have a reference's UID but another kind or name. If one of them has the same kind
+// and name in another namespace, it returns none: the UID was copied from there together with the dependent.
 func (x index) strangers(o *graph.OwnerView) []graph.Node {
 	shown := x.byUID[o.Reference.UID]
 	if slices.ContainsFunc(shown, func(n graph.Node) bool {
@@ -208,8 +208,8 @@ func (x index) strangers(o *graph.OwnerView) []graph.Node {
 	return slices.Clone(shown)
 }
 
-// Rewrite returns references after links have been applied, and how many of the links were: a reference that is not
-// there any more is not made again. What then stands there twice is left there once.
+// Rewrite applies links to references, and returns the new references and the number of rewritten ones. A reference that
+// no longer exists is not added again. Duplicates are removed from the result.
 func Rewrite(refs []graph.Reference, links []Link) (rewritten []graph.Reference, applied int) {
 	for _, r := range refs {
 		if i := slices.IndexFunc(links, func(l Link) bool { return l.Reference == r }); i >= 0 {
@@ -223,11 +223,11 @@ func Rewrite(refs []graph.Reference, links []Link) (rewritten []graph.Reference,
 	return rewritten, applied
 }
 
-// levels puts changes in order: an object comes after its owners, and theirs, as they will be. Where owners go round
-// in a ring, one of its members comes first.
+// levels orders changes so that an object comes after all its owners, direct and indirect, as they will be after the
+// changes. In a ring of owners one member comes first.
 func levels(g *graph.Graph, order []graph.Key, changes map[graph.Key]*Change) (all [][]Change) {
 	const pending = -1
-	level := map[graph.Key]int{} // how many changes come before that of an object and its owners; pending on the way there
+	level := map[graph.Key]int{} // the first level after the changes of an object and its owners; pending during their visit
 	type visit struct {
 		key    graph.Key
 		owners []graph.Key
@@ -273,7 +273,7 @@ func levels(g *graph.Graph, order []graph.Key, changes map[graph.Key]*Change) (a
 	return all
 }
 
-// ownersOf returns the owners of an object once it has been changed.
+// ownersOf returns the owners that an object will have after its change.
 func ownersOf(g *graph.Graph, k graph.Key, c *Change) (owners []graph.Key) {
 	v, _ := g.View(k)
 	for i := range v.Owners {

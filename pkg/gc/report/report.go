@@ -196,14 +196,14 @@ type Monitor struct {
 	Since time.Time `json:"since,omitzero"` // when it began to fail
 }
 
-// Hold is something that may hold dependents which nobody can find: orphaning deletions
-// wait for it.
+// Hold is a reason why orphaning deletions wait: there may be dependents that cannot be
+// listed.
 type Hold struct {
-	// Resource is what nobody can list; empty if not even that is known. APIService is the
-	// one that serves it; empty if none is known.
+	// Resource is the resource that cannot be listed; "" if it is unknown. APIService is the
+	// APIService that serves it; "" if none is known.
 	Resource   string `json:"resource,omitempty"`
 	APIService string `json:"apiService,omitempty"`
-	// Objects counts those that were seen while it was served.
+	// Objects is the number of known objects, from when the resource could be listed.
 	Objects int    `json:"objects,omitempty"`
 	Why     string `json:"why"`
 	// Remedy says what ends it.
