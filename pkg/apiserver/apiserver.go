@@ -169,10 +169,10 @@ func build(ctx context.Context, o Options, users *courtesy) (*aggregatorapiserve
 	}
 	authn := &config.Aggregator.GenericConfig.Authentication
 	authn.Authenticator = union.NewFailOnError(inProcessAuthenticator, authn.Authenticator, anonymous.NewAuthenticator(allowAnonymous()))
-	// Notes are innermost: who calls is known by then. Users count from the outset.
+	// Notes and the guard of the store are innermost: who calls, and for what, is known by then. Users count from the outset.
 	chainOf := config.Aggregator.GenericConfig.BuildHandlerChainFunc
 	config.Aggregator.GenericConfig.BuildHandlerChainFunc = func(h http.Handler, c *genericapiserver.Config) http.Handler {
-		return users.counting(chainOf(withNotes(h, o.Notes), c), c)
+		return users.counting(chainOf(guarded(withNotes(h, o.Notes), o.Store), c), c)
 	}
 	endless := config.Aggregator.GenericConfig.LongRunningFunc
 	config.Aggregator.GenericConfig.LongRunningFunc = func(r *http.Request, info *request.RequestInfo) bool {

@@ -35,6 +35,8 @@ type Server struct {
 	DatastoreEndpoint string
 	// SQLiteSynchronous is "normal" or "full", as in SQLite's pragma.
 	SQLiteSynchronous string
+	// DatastoreReserve is how many MiB of the disk are kept for deletions when it is full; 0 is none.
+	DatastoreReserve int
 	// WriteKubeconfig is one more place for the admin kubeconfig, absolute; "" is none.
 	WriteKubeconfig string
 	// WriteKubeconfigMode is the file mode of that one; <data-dir>/admin.kubeconfig is 0600 always.
@@ -103,6 +105,7 @@ func DefaultServer() Server {
 		BindAddress:         "127.0.0.1",
 		HTTPSListenPort:     6443,
 		SQLiteSynchronous:   "normal",
+		DatastoreReserve:    16,
 		WriteKubeconfigMode: 0o600,
 		Snapshot:            Snapshot{Retain: 5},
 		Log:                 Log{Level: "info", Format: "text"},

@@ -46,6 +46,11 @@ func (s *Server) options() []*option {
 			usage: "normal or full: after a power cut, normal may have lost the last commits; full loses none " +
 				"and writes more",
 		}),
+		intOption(&s.DatastoreReserve, checkReserve, acceptReserve, option{
+			name: "datastore-reserve", category: categoryStorage, placeholder: "MIB",
+			usage: "room that a file next to the SQLite database keeps, in MiB: when the disk is full, it lets deletions " +
+				"through; 0 is none",
+		}),
 		boolOption(&s.NewStore, option{
 			name: "new-store", category: categoryStorage, placeholder: "BOOL",
 			usage: "begin with an empty database though there was one before: without it that is an error, since what the " +

@@ -32,9 +32,11 @@ var (
 
 // The ranges of numbers, said the same way whether a number is out of it or the text is none.
 const (
+	maxReserve    = 4096
 	maxPort       = 65535
 	acceptPort    = "give 1 to 65535, or 0 for a free one"
 	maxWorkers    = 1000 // to catch slips: more at once has no use on any machine
+	acceptReserve = "give 1 to 4096 MiB, or 0 for none"
 	acceptCount   = "give a number, or 0 for no limit"
 	acceptWorkers = "give 1 to 1000, or 0 for as many as suit the machine"
 )
@@ -52,6 +54,7 @@ func (s Server) Validate() error {
 		{"tls-san", each(s.TLSSANs, checkSAN)},
 		{"datastore-endpoint", checkEndpoint(s.DatastoreEndpoint)},
 		{"sqlite-synchronous", oneOf(synchronousLevels)(s.SQLiteSynchronous)},
+		{"datastore-reserve", checkReserve(s.DatastoreReserve)},
 		{"snapshot-interval", checkSnapshotInterval(s.Snapshot.Interval)},
 		{"snapshot-retain", checkRetain(s.Snapshot.Retain)},
 		{"snapshot-dir", checkPath(s.Snapshot.Dir)},
@@ -216,6 +219,13 @@ func checkAPIServerArg(arg string) error {
 func checkWorkers(n int) error {
 	if n < 0 || n > maxWorkers {
 		return fmt.Errorf("%d is out of range: %s", n, acceptWorkers)
+	}
+	return nil
+}
+
+func checkReserve(mib int) error {
+	if mib < 0 || mib > maxReserve {
+		return fmt.Errorf("%d MiB is out of range: %s", mib, acceptReserve)
 	}
 	return nil
 }
