@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/authentication/serviceaccount"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/endpoints/request"
@@ -123,6 +124,23 @@ func (e *explaining) Write(p []byte) (int, error) {
 	return e.ResponseWriter.Write(p)
 }
 
+// messageOf returns what a Status says, in JSON or protobuf; nothing of any other body.
+func messageOf(body []byte) string {
+	var status metav1.Status
+	envelope, protobuf := bytes.CutPrefix(body, []byte("k8s\x00"))
+	if !protobuf {
+		if json.Unmarshal(body, &status) != nil {
+			return ""
+		}
+		return status.Message
+	}
+	var object runtime.Unknown
+	if object.Unmarshal(envelope) != nil || status.Unmarshal(object.Raw) != nil {
+		return ""
+	}
+	return status.Message
+}
+
 // Flush sends nothing of what is kept back.
 func (e *explaining) Flush() {
 	if f, ok := e.ResponseWriter.(http.Flusher); ok && e.internal == nil {
@@ -136,11 +154,7 @@ func (e *explaining) finish() {
 	if e.internal == nil {
 		return
 	}
-	var status metav1.Status
-	message := e.internal.String()
-	if json.Unmarshal(e.internal.Bytes(), &status) == nil && status.Message != "" {
-		message = status.Message // protobuf has it as it is
-	}
+	message := messageOf(e.internal.Bytes())
 	if code, text := e.explain(message); code != 0 {
 		refuse(e.ResponseWriter, code, text)
 		return

@@ -9,6 +9,9 @@ import (
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/endpoints/request"
 )
@@ -72,6 +75,8 @@ func TestStoreThatTakesNoWrites(t *testing.T) {
 // TestErrorsOfTheStoreAreExplained: the internal error that kube-apiserver takes them for becomes what they are; other
 // answers stay as they are.
 func TestErrorsOfTheStoreAreExplained(t *testing.T) {
+	scheme := runtime.NewScheme()
+	metav1.AddToGroupVersion(scheme, schema.GroupVersion{Version: "v1"})
 	store := Store{
 		Refusal: func() (int, string) { return 0, "" },
 		Explain: func(message string) (int, string) {
@@ -81,6 +86,11 @@ func TestErrorsOfTheStoreAreExplained(t *testing.T) {
 			return 0, ""
 		},
 	}
+	status := &metav1.Status{Message: `rpc error: MARK "x" is full`, Reason: metav1.StatusReasonInternalError, Code: 500}
+	raw, err := runtime.Encode(protobuf.NewSerializer(scheme, scheme), status)
+	if err != nil {
+		t.Fatal(err)
+	}
 	for name, tc := range map[string]struct {
 		code int
 		body string
@@ -88,6 +98,7 @@ func TestErrorsOfTheStoreAreExplained(t *testing.T) {
 		says string
 	}{
 		"of the store":     {500, `{"kind":"Status","message":"rpc error: MARK \"x\" is full"}`, 507, `"x" is full`},
+		"in protobuf":      {500, string(raw), 507, `"x" is full`},
 		"another":          {500, `{"kind":"Status","message":"boom"}`, 500, ""},
 		"no Status":        {500, "boom", 500, ""},
 		"not internal":     {409, `{"kind":"Status","message":"MARK x"}`, 409, ""},

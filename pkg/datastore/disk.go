@@ -129,10 +129,21 @@ func (d *disk) refusal() *trouble {
 	return d.refuses
 }
 
+// lost returns the reason if a sync has failed.
+func (d *disk) lost() error {
+	if t := d.refusal(); t != nil && t.kind == unsynced {
+		return t
+	}
+	return nil
+}
+
 // keep holds the reserve, and tries a disk that refuses writes until it takes them, until ctx ends.
 func (d *disk) keep(ctx context.Context) {
 	if err := d.reserve.hold(); err != nil {
-		d.seenByProbe(err)
+		logrus.WithError(err).Warn("there is no room for the reserve; deletions may fail once the disk is full")
+		if free, known := d.free(); known && free < room {
+			d.seenByProbe(err)
+		}
 	}
 	for {
 		select {

@@ -1,6 +1,7 @@
 package datastore
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -8,11 +9,15 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
 
+	kinemetrics "github.com/k3s-io/kine/pkg/metrics"
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/sirupsen/logrus"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -253,5 +258,102 @@ func same(t *testing.T, stored, acknowledged map[string]int64) {
 		if acknowledged[key] == 0 {
 			t.Errorf("%s is stored and was not acknowledged", key)
 		}
+	}
+}
+
+// TestCompactionOfAFullDisk: it fails without ending the process, and works when there is room.
+func TestCompactionOfAFullDisk(t *testing.T) {
+	dir := smallDisk(t, "24m")
+	logger := logrus.StandardLogger()
+	exit := logger.ExitFunc
+	logger.ExitFunc = func(int) { t.Error("kine has ended the process") }
+	t.Cleanup(func() { logger.ExitFunc = exit })
+	dsn, err := openSQLite(t.Context(), dir, "normal")
+	if err != nil {
+		t.Fatal(err)
+	}
+	config := driverConfig(Options{Metrics: prometheus.NewRegistry()}, dsn)
+	config.CompactInterval = 0 // when it is told to
+	ctx, cancel := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	t.Cleanup(func() {
+		cancel()
+		running.Wait()
+	})
+	b, err := newSQLite(ctx, &running, config, newDisk(filepath.Join(dir, "db"), 0, prometheus.NewRegistry()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Start(ctx); err != nil {
+		t.Fatal(err)
+	}
+	revision, err := b.Create(ctx, "/registry/key", nil, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2500 {
+		next, _, updated, err := b.Update(ctx, "/registry/key", bytes.Repeat([]byte("v"), 1000), revision, 0)
+		if err != nil || !updated {
+			t.Fatal(updated, err)
+		}
+		revision = next
+	}
+	// What the log has room for would let it through.
+	db := database(t, dir, "normal")
+	if _, err := db.ExecContext(t.Context(), "PRAGMA wal_checkpoint(TRUNCATE)"); err != nil {
+		t.Fatal(err)
+	}
+	free := fill(t, dir)
+	failedBefore := compactions(t, kinemetrics.ResultError)
+	if _, err := b.Compact(ctx, revision); err != nil {
+		t.Fatal(err)
+	}
+	if compactions(t, kinemetrics.ResultError) == failedBefore {
+		t.Error("a compaction of a full disk has not failed")
+	}
+	free()
+	worked := compactions(t, kinemetrics.ResultSuccess)
+	if _, err := b.Compact(ctx, revision); err != nil {
+		t.Fatal(err)
+	}
+	if compactions(t, kinemetrics.ResultSuccess) == worked {
+		t.Error("a compaction with room has failed")
+	}
+	if rows := number(t, db, "SELECT count(*) FROM kine"); rows > 1500 {
+		t.Errorf("%d rows are left", rows)
+	}
+}
+
+func compactions(t *testing.T, result string) float64 {
+	t.Helper()
+	return testutil.ToFloat64(kinemetrics.CompactTotal.WithLabelValues(result))
+}
+
+// TestNothingIsWrittenAfterAFailedSync: no creation, update or deletion succeeds, even if the disk works again, and
+// whoever waits learns why.
+func TestNothingIsWrittenAfterAFailedSync(t *testing.T) {
+	s, c := openIn(t, t.TempDir(), 0)
+	answer, err := put(t.Context(), c, "/registry/x/a", "a", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	revision := answer.Header.Revision
+	s.disk.refuse(&trouble{kind: unsynced, dir: s.disk.dir, err: syscall.EIO})
+	s.disk.refuse(&trouble{kind: full, dir: s.disk.dir, err: syscall.ENOSPC}) // says nothing about what is lost
+	if _, err := put(t.Context(), c, "/registry/x/b", "b", 0); err == nil {
+		t.Error("a creation was acknowledged")
+	}
+	if _, err := put(t.Context(), c, "/registry/x/a", "b", revision); err == nil {
+		t.Error("an update was answered without an error")
+	}
+	if _, err := remove(t.Context(), c, "/registry/x/a", revision); err == nil {
+		t.Error("a deletion was answered without an error")
+	}
+	same(t, keysOf(t, c), map[string]int64{"/registry/x/a": revision})
+	if err := s.Wait(t.Context()); err == nil || !strings.Contains(err.Error(), "a sync of "+s.disk.dir+" has failed") {
+		t.Errorf("whoever waits hears %v", err)
+	}
+	if code, _ := s.Refusal(); code != http.StatusServiceUnavailable {
+		t.Errorf("the store says %d", code)
 	}
 }

@@ -47,8 +47,15 @@ type watchedConn struct {
 }
 
 func (c *watchedConn) ExecContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Result, error) {
+	if err := c.disk.lost(); err != nil {
+		return nil, err
+	}
 	result, err := c.contextConn.ExecContext(ctx, query, args)
-	return result, c.disk.seen(err, true)
+	if err != nil {
+		return nil, c.disk.seen(err, true)
+	}
+	// A sync of another connection may have failed meanwhile, and this one have succeeded for it.
+	return result, c.disk.lost()
 }
 
 func (c *watchedConn) QueryContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Rows, error) {
@@ -60,6 +67,9 @@ func (c *watchedConn) QueryContext(ctx context.Context, query string, args []dri
 }
 
 func (c *watchedConn) BeginTx(ctx context.Context, opts driver.TxOptions) (driver.Tx, error) {
+	if err := c.disk.lost(); err != nil {
+		return nil, err
+	}
 	tx, err := c.contextConn.BeginTx(ctx, opts)
 	if err != nil {
 		return nil, c.disk.seen(err, true)
