@@ -168,10 +168,10 @@ func build(ctx context.Context, o Options, users *courtesy) (*aggregatorapiserve
 	}
 	authn := &config.Aggregator.GenericConfig.Authentication
 	authn.Authenticator = union.NewFailOnError(inProcessAuthenticator, authn.Authenticator, anonymous.NewAuthenticator(allowAnonymous()))
-	// withNotes is innermost, where the caller is known. Counting users is outermost.
+	// withNotes and the guard of the store are innermost, where the caller and the request are known. Counting users is outermost.
 	chainOf := config.Aggregator.GenericConfig.BuildHandlerChainFunc
 	config.Aggregator.GenericConfig.BuildHandlerChainFunc = func(h http.Handler, c *genericapiserver.Config) http.Handler {
-		return users.counting(chainOf(withNotes(h, o.Notes), c), c)
+		return users.counting(chainOf(guarded(withNotes(h, o.Notes), o.Store), c), c)
 	}
 	endless := config.Aggregator.GenericConfig.LongRunningFunc
 	config.Aggregator.GenericConfig.LongRunningFunc = func(r *http.Request, info *request.RequestInfo) bool {

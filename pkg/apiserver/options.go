@@ -24,6 +24,8 @@ type Options struct {
 	EtcdEndpoints []string
 	// Shared is true if other servers use the same datastore.
 	Shared bool
+	// Store says whether the datastore takes writes. The zero value is one that always does.
+	Store Store
 	// StoreCompacts is true if the datastore compacts itself.
 	StoreCompacts bool
 	// ServiceClusterIPRange is the CIDR from which Services get their addresses.

@@ -35,6 +35,8 @@ type Server struct {
 	DatastoreEndpoint string
 	// SQLiteSynchronous is "normal" or "full", as in SQLite's pragma.
 	SQLiteSynchronous string
+	// DatastoreReserve is how many MiB of the disk are kept for deletions when it is full; 0 means none.
+	DatastoreReserve int
 	// WriteKubeconfig is the absolute path of a second copy of the admin kubeconfig; "" means no copy.
 	WriteKubeconfig string
 	// WriteKubeconfigMode is the file mode of that copy. <data-dir>/admin.kubeconfig always has mode 0600.
@@ -102,6 +104,7 @@ func DefaultServer() Server {
 		BindAddress:         "127.0.0.1",
 		HTTPSListenPort:     6443,
 		SQLiteSynchronous:   "normal",
+		DatastoreReserve:    16,
 		WriteKubeconfigMode: 0o600,
 		Snapshot:            Snapshot{Retain: 5},
 		Log:                 Log{Level: "info", Format: "text"},

@@ -11,6 +11,7 @@ var twoValues = map[string][2]string{
 	"data-dir":                      {"/a", "/b"},
 	"datastore-endpoint":            {"postgres://a/reap", "nats://b"},
 	"sqlite-synchronous":            {"full", "normal"},
+	"datastore-reserve":             {"0", "32"},
 	"bind-address":                  {"10.0.0.1", "::1"},
 	"https-listen-port":             {"0", "7443"},
 	"tls-san":                       {"a,b", "c"},

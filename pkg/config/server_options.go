@@ -46,6 +46,11 @@ func (s *Server) options() []*option {
 			usage: "normal or full: after a power cut, normal may lose the last commits; full loses none " +
 				"and writes more",
 		}),
+		intOption(&s.DatastoreReserve, checkReserve, acceptReserve, option{
+			name: "datastore-reserve", category: categoryStorage, placeholder: "MIB",
+			usage: "room that a file next to the SQLite database keeps, in MiB: when the disk is full, it lets deletions " +
+				"through; 0 is none",
+		}),
 		boolOption(&s.NewStore, option{
 			name: "new-store", category: categoryStorage, placeholder: "BOOL",
 			usage: "start with an empty database although there was one before; otherwise that is an error, because clients " +

@@ -33,9 +33,11 @@ var (
 // The ranges of numbers, and the texts about them in errors: the same for a number out of range and for a
 // text that is not a number.
 const (
+	maxReserve    = 4096
 	maxPort       = 65535
 	acceptPort    = "give 1 to 65535, or 0 for a free one"
 	maxWorkers    = 1000 // catches typing errors: more workers help on no machine
+	acceptReserve = "give 1 to 4096 MiB, or 0 for none"
 	acceptCount   = "give a number, or 0 for no limit"
 	acceptWorkers = "give 1 to 1000, or 0 for as many as suit the machine"
 )
@@ -53,6 +55,7 @@ func (s Server) Validate() error {
 		{"tls-san", each(s.TLSSANs, checkSAN)},
 		{"datastore-endpoint", checkEndpoint(s.DatastoreEndpoint)},
 		{"sqlite-synchronous", oneOf(synchronousLevels)(s.SQLiteSynchronous)},
+		{"datastore-reserve", checkReserve(s.DatastoreReserve)},
 		{"snapshot-interval", checkSnapshotInterval(s.Snapshot.Interval)},
 		{"snapshot-retain", checkRetain(s.Snapshot.Retain)},
 		{"snapshot-dir", checkPath(s.Snapshot.Dir)},
@@ -217,6 +220,13 @@ func checkAPIServerArg(arg string) error {
 func checkWorkers(n int) error {
 	if n < 0 || n > maxWorkers {
 		return fmt.Errorf("%d is out of range: %s", n, acceptWorkers)
+	}
+	return nil
+}
+
+func checkReserve(mib int) error {
+	if mib < 0 || mib > maxReserve {
+		return fmt.Errorf("%d MiB is out of range: %s", mib, acceptReserve)
 	}
 	return nil
 }

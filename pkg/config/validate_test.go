@@ -135,6 +135,7 @@ func TestValidateChecksWhatWasNotLoaded(t *testing.T) {
 		"https-listen-port":             func(s *Server) { s.HTTPSListenPort = -1 },
 		"tls-san":                       func(s *Server) { s.TLSSANs = []string{"good", "b/d"} },
 		"datastore-endpoint":            func(s *Server) { s.DatastoreEndpoint = secret },
+		"datastore-reserve":             func(s *Server) { s.DatastoreReserve = -1 },
 		"sqlite-synchronous":            func(s *Server) { s.SQLiteSynchronous = "" },
 		"write-kubeconfig":              func(s *Server) { s.WriteKubeconfig = "relative" },
 		"write-kubeconfig-mode":         func(s *Server) { s.WriteKubeconfigMode = os.ModeDir },

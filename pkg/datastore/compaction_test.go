@@ -9,7 +9,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/k3s-io/kine/pkg/drivers"
 	"github.com/prometheus/client_golang/prometheus"
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
@@ -64,7 +63,7 @@ func TestKineCompacts(t *testing.T) {
 	var running sync.WaitGroup
 	defer running.Wait()
 	defer cancel()
-	_, backend, err := drivers.New(ctx, &running, config)
+	backend, err := newSQLite(ctx, &running, config, newDisk(dir, 0, prometheus.NewRegistry()))
 	if err != nil {
 		t.Fatal(err)
 	}

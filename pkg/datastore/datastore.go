@@ -26,6 +26,8 @@ type Options struct {
 	Endpoint string
 	// Synchronous is SQLite's synchronous level, normal or full.
 	Synchronous string
+	// Reserve is how many bytes of the disk a file next to the SQLite file keeps for deletions; 0 is none.
+	Reserve int64
 	// Metrics receives kine's series. It must not have them yet: kine registers
 	// once in a process.
 	Metrics prometheus.Registerer
@@ -42,6 +44,33 @@ type Store struct {
 
 	kine   *kine
 	socket *socket
+	disk   *disk // nil if the database is elsewhere
+}
+
+// Refusal returns why writes are refused, and the HTTP status that says so; 0 while they are taken.
+func (s *Store) Refusal() (code int, text string) {
+	if s.disk == nil {
+		return 0, ""
+	}
+	t := s.disk.refusal()
+	if t == nil {
+		return 0, ""
+	}
+	return Explain(t.Error())
+}
+
+// Wait returns when ctx ends, with nil, or when the store must not be used any more, with the reason.
+func (s *Store) Wait(ctx context.Context) error {
+	var broken chan struct{} // never, if the database is elsewhere
+	if s.disk != nil {
+		broken = s.disk.broken
+	}
+	select {
+	case <-ctx.Done():
+		return nil
+	case <-broken:
+		return s.disk.refusal()
+	}
 }
 
 // Start opens the database and returns once a write has been read back. Ending
@@ -86,7 +115,7 @@ func Start(ctx context.Context, o Options) (*Store, error) {
 		sock.close()
 		return nil, fmt.Errorf("opening the datastore (%s): %w", scheme(endpointURL), withoutPassword(k.err, endpointURL))
 	}
-	s := &Store{Endpoints: k.kine.endpoints, Compacts: compactEvery(endpointURL) > 0, kine: k.kine, socket: sock}
+	s := &Store{Endpoints: k.kine.endpoints, Compacts: compactEvery(endpointURL) > 0, kine: k.kine, socket: sock, disk: k.kine.disk}
 	if err := writeAndReadBack(startCtx, s.Endpoints); err != nil {
 		s.Stop()
 		return nil, fmt.Errorf("using the datastore (%s): %w", scheme(endpointURL), withoutPassword(err, endpointURL))

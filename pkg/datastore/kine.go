@@ -3,6 +3,7 @@ package datastore
 import (
 	"context"
 	"fmt"
+	"path/filepath"
 	"strings"
 	"sync"
 	"time"
@@ -20,7 +21,6 @@ import (
 	_ "github.com/k3s-io/kine/pkg/drivers/nats"
 	_ "github.com/k3s-io/kine/pkg/drivers/pgsql"
 	_ "github.com/k3s-io/kine/pkg/drivers/remote"
-	_ "github.com/k3s-io/kine/pkg/drivers/sqlite"
 )
 
 // stopWithin is how long calls that are under way may take when kine stops.
@@ -32,6 +32,7 @@ type kine struct {
 	grpc      *grpc.Server       // nil for an etcd
 	cancel    context.CancelFunc // ends what the database's driver has started
 	wg        *sync.WaitGroup    // the driver's goroutines, and the one that serves
+	disk      *disk              // of SQLite
 }
 
 // startKine opens the database and serves it. The end of ctx abandons that; not every driver notices it while it
@@ -48,7 +49,13 @@ func startKine(ctx context.Context, o Options, endpointURL string, sock *socket)
 			k.stop()
 		}
 	}()
-	_, backend, err := drivers.New(driverCtx, k.wg, driverConfig(o, endpointURL))
+	var backend server.Backend
+	if scheme(endpointURL) == "sqlite" {
+		k.disk = newDisk(filepath.Dir(sqlitePath(o.Dir)), o.Reserve, o.Metrics)
+		backend, err = newSQLite(driverCtx, k.wg, driverConfig(o, endpointURL), k.disk)
+	} else {
+		_, backend, err = drivers.New(driverCtx, k.wg, driverConfig(o, endpointURL))
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -71,6 +78,9 @@ func startKine(ctx context.Context, o Options, endpointURL string, sock *socket)
 			logrus.WithError(err).Error("the datastore's socket has failed")
 		}
 	})
+	if k.disk != nil {
+		k.wg.Go(func() { k.disk.keep(driverCtx) })
+	}
 	k.endpoints = []string{sock.url()}
 	return k, nil
 }

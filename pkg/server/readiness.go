@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/reap-dev/reap/pkg/apiserver"
+	"github.com/reap-dev/reap/pkg/datastore"
 	"github.com/reap-dev/reap/pkg/gc"
 )
 
@@ -12,6 +13,18 @@ import (
 // see deserves attention, but is no reason to take the API away from everybody.
 func readiness(collectors *gc.Registry) apiserver.Note {
 	return apiserver.Note{Name: "reap-gc", Text: func(known bool) string { return collectorNote(collectors, known) }}
+}
+
+// storeReadiness adds a note about the datastore to /readyz. One that takes no writes still answers reads, and the API
+// is where its users find that out.
+func storeReadiness(store *datastore.Store) apiserver.Note {
+	return apiserver.Note{Name: "reap-datastore", Text: func(known bool) string {
+		code, text := store.Refusal()
+		if code != 0 && !known {
+			return "takes no writes"
+		}
+		return text
+	}}
 }
 
 func collectorNote(collectors *gc.Registry, known bool) string {

@@ -90,6 +90,7 @@ func (s *server) run(ctx context.Context) (err error) {
 		Dir:          s.cfg.DataDir,
 		Endpoint:     s.cfg.DatastoreEndpoint,
 		Synchronous:  s.cfg.SQLiteSynchronous,
+		Reserve:      int64(s.cfg.DatastoreReserve) << 20,
 		Metrics:      legacyregistry.Registerer(),
 		StartTimeout: datastoreTimeout,
 	})
@@ -119,11 +120,12 @@ func (s *server) run(ctx context.Context) (err error) {
 		PKI:                   access.files,
 		EtcdEndpoints:         store.Endpoints,
 		Shared:                s.cfg.SharedDatastore(),
+		Store:                 apiserver.Store{Refusal: store.Refusal, Explain: datastore.Explain},
 		StoreCompacts:         store.Compacts,
 		ServiceClusterIPRange: serviceRange,
 		Handlers:              handlers(s.maker),
 		LongRunning:           []string{snapshot.Path},
-		Notes:                 []apiserver.Note{readiness(gc.Running)},
+		Notes:                 []apiserver.Note{readiness(gc.Running), storeReadiness(store)},
 		Args:                  s.cfg.KubeAPIServerArgs,
 	})
 	if err != nil {
@@ -140,7 +142,7 @@ func (s *server) run(ctx context.Context) (err error) {
 	if err := s.markStore(); err != nil {
 		return err
 	}
-	return s.serve(ctx, dir, api, access)
+	return s.serve(ctx, dir, store, api, access)
 }
 
 // handlers are the paths that the server adds to the API.
@@ -158,7 +160,7 @@ func handlers(snapshots *snapshot.Maker) map[string]http.Handler {
 
 // serve runs the parts that need the API server, reports that the server is ready, and
 // waits until ctx is cancelled or a part fails.
-func (s *server) serve(ctx context.Context, dir *dataDir, api *apiserver.Server, access *access) error {
+func (s *server) serve(ctx context.Context, dir *dataDir, store *datastore.Store, api *apiserver.Server, access *access) error {
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
 	var parts sync.WaitGroup
@@ -170,6 +172,11 @@ func (s *server) serve(ctx context.Context, dir *dataDir, api *apiserver.Server,
 	parts.Go(func() {
 		if err := api.Wait(ctx); err != nil {
 			fail(failure("the API server", err))
+		}
+	})
+	parts.Go(func() {
+		if err := store.Wait(ctx); err != nil {
+			fail(failure("the datastore", err))
 		}
 	})
 	running := make(chan struct{})

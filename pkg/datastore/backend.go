@@ -1,0 +1,57 @@
+package datastore
+
+import (
+	"context"
+	"errors"
+
+	"github.com/k3s-io/kine/pkg/logstructured"
+	"github.com/k3s-io/kine/pkg/server"
+	"github.com/k3s-io/kine/pkg/ttl"
+	"github.com/sirupsen/logrus"
+)
+
+// backend is kine's, but for writes that fail: they are errors. kine v0.16.4 answers a failed update or deletion as
+// if somebody else had been faster.
+type backend struct {
+	*logstructured.LogStructured
+	log logstructured.Log
+}
+
+var _ server.Backend = (*backend)(nil)
+
+// Start does what LogStructured's does. What expires has to be deleted through this backend: kine's forgets a key
+// whose deletion fails until the next start.
+func (b *backend) Start(ctx context.Context) error {
+	if err := b.log.Start(ctx); err != nil {
+		return err
+	}
+	if _, err := b.Create(ctx, server.HealthKey, []byte(server.HealthVal), 0); err != nil && !errors.Is(err, server.ErrKeyExists) {
+		logrus.WithError(err).Warn("cannot write the key that health checks read")
+	}
+	go ttl.Run(ctx, b)
+	return nil
+}
+
+func (b *backend) Create(ctx context.Context, key string, value []byte, lease int64) (int64, error) {
+	ctx, c := withCall(ctx)
+	rev, err := b.LogStructured.Create(ctx, key, value, lease)
+	return rev, c.or(err)
+}
+
+func (b *backend) Update(ctx context.Context, key string, value []byte, revision, lease int64) (int64, *server.KeyValue, bool, error) {
+	ctx, c := withCall(ctx)
+	rev, kv, updated, err := b.LogStructured.Update(ctx, key, value, revision, lease)
+	if err := c.or(err); err != nil {
+		return rev, nil, false, err
+	}
+	return rev, kv, updated, nil
+}
+
+func (b *backend) Delete(ctx context.Context, key string, revision int64) (int64, *server.KeyValue, bool, error) {
+	ctx, c := withCall(ctx)
+	rev, kv, deleted, err := b.LogStructured.Delete(ctx, key, revision)
+	if err := c.or(err); err != nil {
+		return rev, nil, false, err
+	}
+	return rev, kv, deleted, nil
+}

@@ -1,0 +1,206 @@
+package datastore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/sirupsen/logrus"
+	"golang.org/x/sys/unix"
+)
+
+const (
+	// probeFirst and probeMost bound how often a disk that takes no writes is tried again: the pause doubles.
+	probeFirst = 250 * time.Millisecond
+	probeMost  = 10 * time.Second
+	// room is how much has to be free, beside the reserve, before writes are taken again: a write that frees one
+	// block would otherwise let all clients in for the next.
+	room = 1 << 20
+	// scarce is what counts as no space where SQLite's error does not say what was wrong.
+	scarce = 64 << 10
+)
+
+// disk is where SQLite's file is. It knows whether that takes writes, and tries again until it does.
+type disk struct {
+	dir     string // of the database
+	reserve *reserve
+	gauge   *prometheus.GaugeVec
+	tried   chan struct{} // one token: the probe has something to do
+	broken  chan struct{} // closed when a sync has failed
+
+	// mu protects what follows.
+	mu      sync.Mutex
+	refuses *trouble // nil while writes are taken
+	since   time.Time
+}
+
+func newDisk(dir string, reserveSize int64, metrics prometheus.Registerer) *disk {
+	d := &disk{
+		dir:     dir,
+		reserve: &reserve{path: filepath.Join(dir, "reserve"), size: reserveSize},
+		gauge: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "reap_datastore_refuses_writes",
+			Help: "1 while the disk of the database takes no writes, by reason: full, readonly, unavailable, unsynced.",
+		}, []string{"reason"}),
+		tried:  make(chan struct{}, 1),
+		broken: make(chan struct{}),
+	}
+	for kind := range reasons {
+		d.gauge.WithLabelValues(reasons[kind])
+	}
+	metrics.MustRegister(d.gauge)
+	return d
+}
+
+// reasons are the troubles' names.
+var reasons = map[troubleKind]string{full: "full", readOnly: "readonly", unavailable: "unavailable", unsynced: "unsynced"}
+
+// seen returns an error of the database as the trouble that it is, if it is one. After one that a write has met, writes
+// are refused.
+func (d *disk) seen(err error, write bool) error {
+	if err == nil {
+		return nil
+	}
+	kind, ok := troubleOf(err)
+	if !ok {
+		return err
+	}
+	if free, known := d.free(); kind == unavailable && write && known && free < scarce {
+		kind = full
+	}
+	t := &trouble{kind: kind, dir: d.dir, err: err}
+	if write || kind == unsynced {
+		d.refuse(t)
+	}
+	return t
+}
+
+// free returns how many bytes the file system has for the database.
+func (d *disk) free() (bytes int64, known bool) {
+	var s unix.Statfs_t
+	if err := unix.Statfs(d.dir, &s); err != nil {
+		return 0, false
+	}
+	return int64(s.Bavail) * s.Bsize, true
+}
+
+func (d *disk) refuse(t *trouble) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.refuses != nil && (d.refuses.kind == unsynced || d.refuses.kind == t.kind) {
+		return
+	}
+	if d.refuses == nil {
+		d.since = time.Now()
+	} else {
+		d.gauge.WithLabelValues(reasons[d.refuses.kind]).Set(0)
+	}
+	d.refuses = t
+	d.gauge.WithLabelValues(reasons[t.kind]).Set(1)
+	log := logrus.WithError(t.err).WithField("directory", d.dir)
+	switch t.kind {
+	case unsynced:
+		log.Error("a sync of the database has failed; nothing more is written until the server has started again")
+		close(d.broken)
+		return
+	case full:
+		if err := d.reserve.release(); err != nil {
+			log.WithField("reserve", err).Error("the disk is full and the reserve cannot be removed; writes are refused, deletions may be too")
+		} else {
+			log.Error("the disk is full; writes are refused until there is room, but for deletions")
+		}
+	default:
+		log.Error("the disk takes no writes; they are refused until it does")
+	}
+	select {
+	case d.tried <- struct{}{}:
+	default:
+	}
+}
+
+// refusal returns why writes are refused; nil if they are taken.
+func (d *disk) refusal() *trouble {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.refuses
+}
+
+// lost returns the reason if a sync has failed.
+func (d *disk) lost() error {
+	if t := d.refusal(); t != nil && t.kind == unsynced {
+		return t
+	}
+	return nil
+}
+
+// keep holds the reserve, and tries a disk that refuses writes until it takes them, until ctx ends.
+func (d *disk) keep(ctx context.Context) {
+	if err := d.reserve.hold(); err != nil {
+		logrus.WithError(err).Warn("there is no room for the reserve; deletions may fail once the disk is full")
+		if free, known := d.free(); known && free < room {
+			d.seenByProbe(err)
+		}
+	}
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-d.tried:
+		}
+		d.await(ctx)
+	}
+}
+
+// await returns when the disk takes writes again, never after a failed sync, or when ctx ends.
+func (d *disk) await(ctx context.Context) {
+	for pause := probeFirst; ; pause = min(2*pause, probeMost) {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(pause):
+		}
+		err := d.probe()
+		if err != nil {
+			d.seenByProbe(err)
+			continue
+		}
+		d.mu.Lock()
+		if d.refuses == nil || d.refuses.kind == unsynced {
+			d.mu.Unlock()
+			return
+		}
+		d.gauge.WithLabelValues(reasons[d.refuses.kind]).Set(0)
+		logrus.WithFields(logrus.Fields{"directory": d.dir, "after": time.Since(d.since).Round(time.Millisecond).String()}).
+			Info("the disk takes writes again")
+		d.refuses = nil
+		d.mu.Unlock()
+		return
+	}
+}
+
+// probe finds out whether the disk takes writes, and fills the reserve again.
+func (d *disk) probe() error {
+	if free, known := d.free(); known && free < room+d.reserve.missing() {
+		return unix.ENOSPC
+	}
+	if err := writeAndSync(filepath.Join(d.dir, "probe")); err != nil {
+		return err
+	}
+	return d.reserve.hold()
+}
+
+// seenByProbe takes an error of the files beside the database.
+func (d *disk) seenByProbe(err error) {
+	kind := unavailable
+	switch {
+	case errors.Is(err, unix.ENOSPC), errors.Is(err, unix.EDQUOT):
+		kind = full
+	case errors.Is(err, unix.EROFS):
+		kind = readOnly
+	}
+	d.refuse(&trouble{kind: kind, dir: d.dir, err: fmt.Errorf("trying whether it takes writes: %w", err)})
+}

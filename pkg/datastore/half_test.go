@@ -1,0 +1,107 @@
+package datastore
+
+import (
+	"bytes"
+	"database/sql"
+	"fmt"
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+// TestReadThatFailsHalfWay: a list of which a page cannot be read is an error, and no shorter list; so is a watch that
+// cannot read what it has missed.
+func TestReadThatFailsHalfWay(t *testing.T) {
+	dir := t.TempDir()
+	s, err := Start(t.Context(), Options{Dir: dir, Synchronous: "normal", Metrics: prometheus.NewRegistry(), StartTimeout: time.Minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := clientv3.New(clientv3.Config{Endpoints: s.Endpoints, Context: t.Context()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const n = 200
+	begin := int64(0)
+	for i := range n {
+		answer, err := put(t.Context(), c, fmt.Sprintf("/registry/x/%06d", i), strings.Repeat("v", 1000), 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if i == 0 {
+			begin = answer.Header.Revision
+		}
+	}
+	if err := c.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s.Stop()
+	breakPageOf(t, dir, fmt.Sprintf("/registry/x/%06d", n/2))
+
+	_, c = openIn(t, dir, 0)
+	for name, opts := range map[string][]clientv3.OpOption{
+		"list": {clientv3.WithPrefix()},
+		"page": {clientv3.WithPrefix(), clientv3.WithLimit(n - 1)},
+	} {
+		got, err := c.Get(t.Context(), "/registry/x/", opts...)
+		if err == nil {
+			t.Errorf("a %s of %d objects was answered with %d", name, n, len(got.Kvs))
+			continue
+		}
+		if code, _ := Explain(err.Error()); code != http.StatusServiceUnavailable {
+			t.Errorf("a %s that cannot be read whole is answered with %v", name, err)
+		}
+	}
+	// The object on the page itself is not taken for absent either.
+	if got, err := c.Get(t.Context(), fmt.Sprintf("/registry/x/%06d", n/2)); err == nil {
+		t.Errorf("an object that cannot be read is answered with %v", got.Kvs)
+	}
+	// Nor is it created again.
+	if answer, err := put(t.Context(), c, fmt.Sprintf("/registry/x/%06d", n/2), "again", 0); err == nil && answer.Succeeded {
+		t.Error("an object that cannot be read was created again")
+	}
+	r, open := <-c.Watch(t.Context(), "/registry/x/", clientv3.WithPrefix(), clientv3.WithRev(begin))
+	if open && r.Err() == nil && len(r.Events) < n {
+		t.Errorf("a watch went on with %d of %d events", len(r.Events), n)
+	}
+}
+
+// breakPageOf damages the page of the table that holds a key.
+func breakPageOf(t *testing.T, dir, key string) {
+	t.Helper()
+	path := sqlitePath(dir)
+	db, err := sql.Open(sqliteDriver, path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var size int
+	if err := db.QueryRowContext(t.Context(), "PRAGMA page_size").Scan(&size); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := db.ExecContext(t.Context(), "PRAGMA wal_checkpoint(TRUNCATE)"); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const tableLeaf = 0x0d
+	for at := size; at < len(raw); at += size {
+		if page := raw[at : at+size]; page[0] == tableLeaf && bytes.Contains(page, []byte(key)) {
+			page[0] = 0xff
+			if err := os.WriteFile(path, raw, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			return
+		}
+	}
+	t.Fatalf("no page of the table holds %s", key)
+}

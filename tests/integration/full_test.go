@@ -1,0 +1,194 @@
+package integration
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// ownDisk mounts a small file system as the data directory of a server that has not started.
+func (s *server) ownDisk(t *testing.T, size string) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("only root may mount a disk to fill")
+	}
+	if err := os.MkdirAll(s.dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Mount("tmpfs", s.dir, "tmpfs", 0, "mode=0700,size="+size); err != nil {
+		t.Fatalf("mounting a small disk: %v", err)
+	}
+	t.Cleanup(func() {
+		s.kill()
+		if err := syscall.Unmount(s.dir, 0); err != nil {
+			t.Errorf("unmounting the small disk: %v", err)
+		}
+	})
+}
+
+// fillDisk takes the room that is left in the data directory; removing the file gives it back.
+func (s *server) fillDisk(t *testing.T) (filler string) {
+	t.Helper()
+	filler = filepath.Join(s.dir, "filler")
+	f, err := os.OpenFile(filler, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	for err == nil {
+		_, err = f.Write(make([]byte, 4096))
+	}
+	if !errors.Is(err, syscall.ENOSPC) {
+		t.Fatal(err)
+	}
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return filler
+}
+
+// acknowledged are the ConfigMaps of a namespace that the server has said it keeps.
+type acknowledged map[string]types.UID
+
+func (a acknowledged) create(ctx context.Context, s *server, ns, name string) error {
+	o, err := s.kube.CoreV1().ConfigMaps(ns).Create(ctx, &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Name: name}, Data: map[string]string{"x": strings.Repeat("x", 8<<10)},
+	}, metav1.CreateOptions{})
+	if err == nil {
+		a[name] = o.UID
+	}
+	return err
+}
+
+// mustBeThere fails unless the server has what it has acknowledged, and nothing else.
+func (a acknowledged) mustBeThere(t *testing.T, s *server, ns string) {
+	t.Helper()
+	list, err := s.meta.Resource(configMaps.gvr).Namespace(ns).List(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatalf("listing with a full disk: %v", err)
+	}
+	there := map[string]types.UID{}
+	for _, o := range list.Items {
+		if o.Name != rootCA {
+			there[o.Name] = o.UID
+		}
+	}
+	for name, uid := range a {
+		if there[name] != uid {
+			t.Errorf("%s was acknowledged and is not there", name)
+		}
+	}
+	if len(there) != len(a) {
+		t.Errorf("%d objects were acknowledged, %d are there", len(a), len(there))
+	}
+}
+
+// TestFullDisk: writes are refused with 507 and the name of the disk, reads and watches go on, and so do deletions with
+// all that hangs on them; when there is room, the same process takes writes again. Nothing that was acknowledged is
+// lost, and nothing is collected that has an owner.
+func TestFullDisk(t *testing.T) {
+	s := newServer(t.TempDir(), "--datastore-reserve=8")
+	s.ownDisk(t, "64m")
+	s.start(t)
+	reserve := filepath.Join(s.dir, "db", "reserve")
+	await(t, "the reserve", func(context.Context) (bool, any) { _, err := os.Stat(reserve); return err == nil, err })
+	stays, goes, ns := s.namespace(t, "stays"), s.namespace(t, "goes"), s.namespace(t, "full")
+	const dependents = 30
+	kept := s.create(t, secrets, stays, "owner")
+	s.createMany(t, dependents, configMaps, stays, "dependent", owner(kept))
+	doomed := s.create(t, secrets, goes, "owner")
+	s.createMany(t, dependents, configMaps, goes, "dependent", owner(doomed))
+	pid := s.cmd.Process.Pid
+	watch, err := s.kube.CoreV1().ConfigMaps(goes).Watch(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer watch.Stop()
+
+	filler := s.fillDisk(t)
+	acked := acknowledged{}
+	var refused error
+	for i := 0; refused == nil; i++ {
+		refused = acked.create(t.Context(), s, ns, fmt.Sprintf("a-%d", i))
+	}
+	s.mustSayFull(t, "creating", refused)
+	for name := range acked {
+		_, err := s.kube.CoreV1().ConfigMaps(ns).Patch(t.Context(), name, types.MergePatchType, []byte(`{"data":{"y":"y"}}`), metav1.PatchOptions{})
+		s.mustSayFull(t, "patching", err)
+		break
+	}
+	acked.mustBeThere(t, s, ns)
+	if _, err := os.Stat(reserve); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the reserve is still there: %v", err)
+	}
+	if _, err := s.kube.AuthorizationV1().SelfSubjectAccessReviews().Create(t.Context(), &authorizationv1.SelfSubjectAccessReview{
+		Spec: authorizationv1.SelfSubjectAccessReviewSpec{NonResourceAttributes: &authorizationv1.NonResourceAttributes{Path: "/", Verb: "get"}},
+	}, metav1.CreateOptions{}); err != nil {
+		t.Errorf("a review, which is not stored, is refused: %v", err)
+	}
+	ready, err := s.kube.Discovery().RESTClient().Get().AbsPath("/readyz").Param("verbose", "").DoRaw(t.Context())
+	if err != nil || !strings.Contains(string(ready), "reap-datastore (the disk of "+filepath.Join(s.dir, "db")) {
+		t.Errorf("/readyz says %s (%v)", ready, err)
+	}
+
+	// The deletion, and what the collector does about it, have the reserve to themselves.
+	s.deleteWith(t, secrets, doomed, metav1.DeleteOptions{PropagationPolicy: &foreground})
+	s.awaitGone(t, secrets, doomed)
+	for gone := 0; gone < dependents; {
+		e, open := <-watch.ResultChan()
+		if !open {
+			t.Fatalf("the watch ended after %d of %d deletions", gone, dependents)
+		}
+		if e.Type == "DELETED" {
+			gone++
+		}
+	}
+	s.mustSayFull(t, "creating after deletions", acked.create(t.Context(), s, ns, "after-deletions"))
+
+	if err := os.Remove(filler); err != nil {
+		t.Fatal(err)
+	}
+	await(t, "a write once there is room", func(ctx context.Context) (bool, any) {
+		err := acked.create(ctx, s, ns, "with-room")
+		return err == nil, err
+	})
+	if s.cmd.Process.Pid != pid || !s.running() {
+		t.Error("the server has not gone on by itself")
+	}
+	if info, err := os.Stat(reserve); err != nil || info.Size() != 8<<20 {
+		t.Errorf("the reserve is not whole again: %v", err)
+	}
+	acked.mustBeThere(t, s, ns)
+	// What is made now without an owner is collected, and what has one is not.
+	s.create(t, configMaps, stays, "orphaned", nobody(secrets))
+	await(t, "the collection of an object without owner", func(ctx context.Context) (bool, any) {
+		_, err := s.kube.CoreV1().ConfigMaps(stays).Get(ctx, "orphaned", metav1.GetOptions{})
+		return apierrors.IsNotFound(err), err
+	})
+	left, err := s.uids(t.Context(), configMaps, stays)
+	if err != nil || len(left) != dependents {
+		t.Errorf("%d of %d objects whose owner is there are left (%v)", len(left), dependents, err)
+	}
+	// Neither is anything lost that only memory had.
+	s.stop(t)
+	s.restart(t)
+	acked.mustBeThere(t, s, ns)
+}
+
+// mustSayFull fails unless err is the answer to a write with a full disk.
+func (s *server) mustSayFull(t *testing.T, doing string, err error) {
+	t.Helper()
+	var status *apierrors.StatusError
+	if !errors.As(err, &status) || status.ErrStatus.Code != http.StatusInsufficientStorage ||
+		!strings.Contains(status.ErrStatus.Message, "the disk of "+filepath.Join(s.dir, "db")) {
+		t.Errorf("%s with a full disk: %v", doing, err)
+	}
+}
