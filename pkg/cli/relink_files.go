@@ -242,7 +242,10 @@ func (f *manifestFile) replace(n *yaml.Node, text string) error {
 	if n.Value == "" || !bytes.HasPrefix(rest, []byte(n.Value)) {
 		return errNotInText // it is an alias, or written with escapes
 	}
-	f.edits = append(f.edits, edit{from, from + len(n.Value), text})
+	// The same reference may stand there twice, and then each of the two is rewritten for both.
+	if e := (edit{from, from + len(n.Value), text}); !slices.Contains(f.edits, e) {
+		f.edits = append(f.edits, e)
+	}
 	return nil
 }
 

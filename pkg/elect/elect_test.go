@@ -20,6 +20,8 @@ import (
 	"k8s.io/client-go/rest"
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
+
+	"github.com/reap-dev/reap/tests/jump"
 )
 
 // server keeps Leases.
@@ -184,6 +186,19 @@ func TestLeaseCountsFromWhenItsRenewalWasSent(t *testing.T) {
 			t.Errorf("%v left after a renewal that failed", left)
 		}
 	})
+}
+
+// Somebody sets the clock while the lease is held: it lasts neither longer nor shorter by that.
+func TestJumpOfTheClockChangesNoLease(t *testing.T) {
+	for _, by := range []time.Duration{20 * 365 * 24 * time.Hour, time.Minute, -time.Minute, -20 * 365 * 24 * time.Hour} {
+		tm := &term{}
+		before := jump.By(time.Now().Add(-time.Second), by)
+		tm.renewed.Store(&before)
+		// The machine may be slow.
+		if left := tm.remaining(); left > leaseDuration-time.Second || left <= 0 {
+			t.Errorf("after a jump of %s %s are left", -by, left)
+		}
+	}
 }
 
 func TestLeaseIsGivenBackWhenTheWorkHasEnded(t *testing.T) {

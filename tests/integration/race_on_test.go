@@ -10,15 +10,15 @@ const slowness = 4
 // times as slow, so that all of them take half an hour. These have every part of a server at work at once, next to
 // others and while it stops; what they leave out asks the same code other questions. scripts/test --release runs all.
 var underRace = []string{
-	"TestRulesHoldWithHostileUsers",                                 // users, rings, kinds that come and go, and all policies at once
+	"TestRulesHoldWithHostileUsers",                    // users, rings, kinds that come and go, and all policies at once
 	"TestCascadeSurvivesSIGTERM",                       // a stop in the middle of the work, and a start with work waiting
 	"TestOrphaningLeavesDependentsAndTheirOtherOwners", // the second queue
 	"TestDefinitionComesAndGoes",                       // monitors that start and end
 	"TestResourceThatCannotBeListedStopsNothing",       // a monitor that fails, metrics and readiness
-	"TestPause",                          // the gate, across a restart
-	"TestCertificatesAreRenewedAndRotated",   // certificates that are renewed under a server's hands
-	"TestNamespaceWithWorkloadsInItEnds", // the controllers
-	"TestSharedDatastore",                // the election: a leader that is killed, one that gives way
-	"TestWaitIsExplained",                // reports, beside the workers
-	"TestGraphIsDrawn",                   // the whole graph is read
+	"TestPause",                            // the gate, across a restart
+	"TestCertificatesAreRenewedAndRotated", // certificates that are renewed under a server's hands
+	"TestNamespaceWithWorkloadsInItEnds",   // the controllers
+	"TestSharedDatastore",                  // the election: a leader that is killed, one that gives way
+	"TestWaitIsExplained",                  // reports, beside the workers
+	"TestGraphIsDrawn",                     // the whole graph is read
 }

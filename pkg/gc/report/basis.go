@@ -70,6 +70,3 @@ func (b Basis) Print(out io.Writer) error {
 	_, err := fmt.Fprintf(out, "%s\n\n", strings.Join(lines, "\n"))
 	return err
 }
-
-// oneLine joins the lines of a text, which a server may have written.
-func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }

@@ -30,7 +30,7 @@ func (y *Why) Advise(reapFlags, kubectlFlags string) {
 	add := func(text, program string, args ...string) {
 		if line, ok := shellLine(program, args...); ok {
 			line += map[string]string{reap: reapFlags, kubectl: kubectlFlags}[program]
-			y.Commands = append(y.Commands, Command{line, text})
+			y.Commands = append(y.Commands, Command{line, visible(text)})
 		}
 	}
 	if y.Pause != nil {

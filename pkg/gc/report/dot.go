@@ -64,5 +64,5 @@ func writeDOT(out io.Writer, vertices []graph.Vertex) error {
 // n, l, r or a quote stays what it is. References may hold whatever their writers put
 // there.
 func quote(s string) string {
-	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`).Replace(s) + `"`
+	return `"` + visible(strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`).Replace(s)) + `"`
 }

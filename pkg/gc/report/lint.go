@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/duration"
 
 	"github.com/reap-dev/reap/pkg/gc/graph"
@@ -121,7 +122,7 @@ func NewLint(in lint.Input, o LintOptions, b Basis, about func(graph.Key, *Findi
 
 // words says in sentences what is wrong, what will happen, and how to mend it.
 func words(f *lint.Finding, rules string, now time.Time) (text, will, mend string) {
-	r := f.Reference
+	r := printable(f.Reference)
 	switch f.Code {
 	case lint.WrongUID:
 		text = fmt.Sprintf("its owner %s %s with the UID %s does not exist; that name has %s", r.Kind, r.Name, r.UID, occupant(f.Others[0]))
@@ -171,13 +172,23 @@ func words(f *lint.Finding, rules string, now time.Time) (text, will, mend strin
 	return text, prospect(f, rules), mend
 }
 
+// printable returns a reference whose words can be shown; nil for nil.
+func printable(r *graph.Reference) *graph.Reference {
+	if r == nil {
+		return nil
+	}
+	shown := *r
+	shown.APIVersion, shown.Kind, shown.Name, shown.UID = visible(r.APIVersion), visible(r.Kind), visible(r.Name), types.UID(visible(string(r.UID)))
+	return &shown
+}
+
 // occupant says which object has an owner's place.
 func occupant(n graph.Node) string {
 	o := objectOf(n.Key, n.Record)
 	if strings.HasPrefix(string(o.UID), lint.NewUID) {
 		return fmt.Sprintf("%s, which gets a UID of its own when it is created", o)
 	}
-	return fmt.Sprintf("%s with the UID %s", o, o.UID)
+	return fmt.Sprintf("%s with the UID %s", o, visible(string(o.UID)))
 }
 
 // prospect says what will happen.
@@ -227,5 +238,5 @@ func (l Lint) Fails(codes []lint.Code) bool {
 
 // String returns the reference as people write it.
 func (r Reference) String() string {
-	return strings.TrimSpace(fmt.Sprintf("%s %s %s", r.APIVersion, r.Kind, r.Name))
+	return visible(strings.TrimSpace(fmt.Sprintf("%s %s %s", r.APIVersion, r.Kind, r.Name)))
 }

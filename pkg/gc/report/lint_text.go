@@ -62,7 +62,7 @@ func (f *Finding) print(b *strings.Builder, p Palette) {
 	}
 	text := f.Text
 	if len(f.Finalizers) > 0 {
-		text += ": " + strings.Join(f.Finalizers, ", ")
+		text += ": " + visible(strings.Join(f.Finalizers, ", "))
 	}
 	fmt.Fprintf(b, "      %s\n", text)
 	fmt.Fprintf(b, "      %s\n", f.Will)

@@ -310,7 +310,7 @@ func keptText(o *plan.Object, p *PlannedObject) string {
 func ownersText(owners []Owner) string {
 	var names []string
 	for _, o := range owners[:min(len(owners), 2)] {
-		names = append(names, o.Kind+" "+o.Name)
+		names = append(names, visible(o.Kind+" "+o.Name))
 	}
 	text := strings.Join(names, ", ")
 	if more := len(owners) - len(names); more > 0 {

@@ -201,9 +201,9 @@ func (o *PlannedObject) end(colours Palette) string {
 
 func finalizersText(names []string) string {
 	if len(names) == 1 {
-		return "the finalizer " + names[0] + " is"
+		return "the finalizer " + visible(names[0]) + " is"
 	}
-	return "the finalizers " + strings.Join(names, ", ") + " are"
+	return "the finalizers " + visible(strings.Join(names, ", ")) + " are"
 }
 
 // otherFinalizers are the finalizers, as far as they have been read, that are not the

@@ -97,13 +97,14 @@ func referenceOf(r graph.Reference) Reference {
 }
 
 func leftText(l relink.Left) string {
-	owner := fmt.Sprintf("its owner %s %s", l.Reference.Kind, l.Reference.Name)
+	named := printable(&l.Reference)
+	owner := fmt.Sprintf("its owner %s %s", named.Kind, named.Name)
 	others := objectsText(namesOf(l.Others))
 	switch l.Reason {
 	case relink.Missing:
 		return owner + " does not exist, and no other object has its place"
 	case relink.BeingDeleted:
-		return fmt.Sprintf("the %s that has its owner's place is being deleted", l.Reference.Kind)
+		return fmt.Sprintf("the %s that has its owner's place is being deleted", named.Kind)
 	case relink.Elsewhere:
 		return fmt.Sprintf("nobody can tell which owner is meant: the reference's UID is that of another object than its words name (%s)", others)
 	case relink.NotCreated:
@@ -222,5 +223,5 @@ func (l *Link) print(b *strings.Builder) {
 	if l.File != "" {
 		fmt.Fprintf(b, "      in %s\n", l.File)
 	}
-	fmt.Fprintf(b, "      owner %s: UID %s, was %s\n", l.Owner, l.Owner.UID, l.Reference.UID)
+	fmt.Fprintf(b, "      owner %s: UID %s, was %s\n", l.Owner, visible(string(l.Owner.UID)), visible(l.Reference.UID))
 }

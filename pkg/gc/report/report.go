@@ -68,7 +68,7 @@ func (o Object) String() string {
 	if o.Namespace != "" {
 		s += " -n " + o.Namespace
 	}
-	return s
+	return visible(s)
 }
 
 // listed is how many objects of one kind are listed by name in a report of something

@@ -33,14 +33,14 @@ func (s Status) Print(out io.Writer) error {
 	fmt.Fprintf(w, "waiting\t%s\n", count(s.WaitingCount, "deletion"))
 	for _, m := range s.Monitors {
 		if m.Error != "" {
-			fmt.Fprintf(w, "cannot list\t%s for %s: %s\n", m.Resource, ago(m.Since, s.Now), m.Error)
+			fmt.Fprintf(w, "cannot list\t%s for %s: %s\n", m.Resource, ago(m.Since, s.Now), oneLine(m.Error))
 		}
 	}
 	for _, h := range s.Holds {
 		fmt.Fprintf(w, "holds orphaning\t%s\n", h.text())
 	}
 	for _, f := range s.Failing {
-		fmt.Fprintf(w, "failing\t%s for %s, %s: %s\n", f.Object, ago(f.Since, s.Now), count(f.Failures, "attempt"), f.Error)
+		fmt.Fprintf(w, "failing\t%s for %s, %s: %s\n", f.Object, ago(f.Since, s.Now), count(f.Failures, "attempt"), oneLine(f.Error))
 	}
 	if more := s.FailingCount - len(s.Failing); more > 0 {
 		fmt.Fprintf(w, "\tand %d more\n", more)
@@ -97,7 +97,7 @@ func (y Why) Print(out io.Writer) error {
 		fmt.Fprintf(w, "deleted\t%s ago\n", ago(y.DeletedAt, y.Now))
 	}
 	if len(y.Finalizers) > 0 {
-		fmt.Fprintf(w, "finalizers\t%s\n", strings.Join(y.Finalizers, ", "))
+		fmt.Fprintf(w, "finalizers\t%s\n", visible(strings.Join(y.Finalizers, ", ")))
 	}
 	fmt.Fprintf(w, "reason\t%s (%s)\n", y.Text, y.Reason)
 	if y.BlockedBy.Count > 0 {
@@ -120,7 +120,7 @@ func (y Why) Print(out io.Writer) error {
 		fmt.Fprintf(w, "ring\tall that it waits for waits for one another: %s\n", Objects{Count: len(y.Ring), First: y.Ring}.text(listed))
 	}
 	if y.Failed != "" {
-		fmt.Fprintf(w, "failed\tthe last attempt: %s; it will be made again\n", y.Failed)
+		fmt.Fprintf(w, "failed\tthe last attempt: %s; it will be made again\n", oneLine(y.Failed))
 	}
 	if c := y.Contents; c != nil {
 		c.print(w)
@@ -157,7 +157,7 @@ func (y Why) printOwners(out io.Writer) error {
 	fmt.Fprintln(w)
 	fmt.Fprintln(w, "OWNER\tUID\tBLOCKS\tSTATE\tWHAT IS KNOWN")
 	for _, o := range y.Owners {
-		fmt.Fprintf(w, "%s %s %s\t%s\t%t\t%s\t%s\n", o.APIVersion, o.Kind, o.Name, o.UID, o.BlockOwnerDeletion, o.State, o.Text)
+		fmt.Fprintf(w, "%s\t%s\t%t\t%s\t%s\n", visible(o.APIVersion+" "+o.Kind+" "+o.Name), visible(o.UID), o.BlockOwnerDeletion, o.State, o.Text)
 	}
 	return w.Flush()
 }
@@ -184,7 +184,7 @@ func (h Holder) text(blockers int) string {
 		text += fmt.Sprintf(", which %d blockers wait for", h.Holds)
 	}
 	if len(h.Finalizers) > 0 {
-		return text + ": it has been deleted, and a finalizer keeps it: " + strings.Join(h.Finalizers, ", ")
+		return text + ": it has been deleted, and a finalizer keeps it: " + visible(strings.Join(h.Finalizers, ", "))
 	}
 	return text + ": " + h.Text
 }
@@ -211,7 +211,7 @@ func (c *Contents) print(w io.Writer) {
 		fmt.Fprintf(w, "waiting\t%s for their own dependents, and go after those\n", count(c.Waiting, "object"))
 	}
 	for _, s := range c.Conditions {
-		fmt.Fprintf(w, "status\t%s\n", s)
+		fmt.Fprintf(w, "status\t%s\n", oneLine(s))
 	}
 	for _, s := range c.Unavailable {
 		fmt.Fprintf(w, "unavailable\tAPIService %s: nobody can tell what is left of its resources\n", s)
@@ -251,10 +251,10 @@ func pauseText(p *pause.State, now time.Time) string {
 		text = "nothing has been written for " + ago(p.Since, now)
 	}
 	if p.By != "" {
-		text += ", by " + p.By
+		text += ", by " + oneLine(p.By)
 	}
 	if p.Reason != "" {
-		text += ": " + p.Reason
+		text += ": " + oneLine(p.Reason)
 	}
 	return text + "; reap resume ends it"
 }

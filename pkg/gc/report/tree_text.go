@@ -172,13 +172,13 @@ func (w *treeWriter) status(n, parent *TreeNode) string {
 	case n.Waits == "foreground":
 		bad("Terminating for %s: nothing blocks it", ago(n.DeletedAt, w.tree.Now))
 	case len(n.Finalizers) > 0:
-		bad("Terminating for %s: held by the finalizer %s", ago(n.DeletedAt, w.tree.Now), strings.Join(n.Finalizers, ", "))
+		bad("Terminating for %s: held by the finalizer %s", ago(n.DeletedAt, w.tree.Now), visible(strings.Join(n.Finalizers, ", ")))
 	default:
 		bad("Terminating for %s", ago(n.DeletedAt, w.tree.Now))
 	}
 	var also []string
 	for _, o := range n.Owners {
-		named := o.Kind + " " + o.Name
+		named := visible(o.Kind + " " + o.Name)
 		switch {
 		case types.UID(o.UID) == n.Object.UID && o.Shown:
 			bad("owns itself")

@@ -6,6 +6,7 @@ import (
 	"io"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/rivo/uniseg"
 	"github.com/schollz/progressbar/v3"
@@ -134,7 +135,7 @@ func fit(lines []string, columns, rows int) []string {
 // Cut shortens a line to so many columns of a terminal; what would move the cursor is left out.
 func Cut(line string, columns int) string {
 	line = strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f {
+		if unicode.IsControl(r) {
 			return -1
 		}
 		return r
@@ -169,7 +170,7 @@ func (s Status) queuesText() string {
 }
 
 func (h Hold) text() string {
-	return fmt.Sprintf("%s: %s; to end this, %s, or set --gc-orphan-timeout", cmp.Or(h.Resource, "APIService "+h.APIService), h.Why, h.Remedy)
+	return fmt.Sprintf("%s: %s; to end this, %s, or set --gc-orphan-timeout", cmp.Or(h.Resource, "APIService "+h.APIService), oneLine(h.Why), h.Remedy)
 }
 
 // Lost is Screen for a server that has stopped answering.

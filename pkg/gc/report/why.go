@@ -136,6 +136,7 @@ func sentence(r decide.Reason) string {
 
 // judgement says in words what is known of an owner.
 func judgement(s decide.State, o *graph.OwnerView) string {
+	r := printable(&o.Reference)
 	switch s {
 	case decide.Solid:
 		return "exists"
@@ -150,11 +151,11 @@ func judgement(s decide.State, o *graph.OwnerView) string {
 		return "was deleted with propagation policy Orphan"
 	case decide.Unknown:
 		if o.KindServed {
-			return fmt.Sprintf("cannot be looked up: %s is not served in version %s", o.Reference.Kind, o.Reference.APIVersion)
+			return fmt.Sprintf("cannot be looked up: %s is not served in version %s", r.Kind, r.APIVersion)
 		}
-		return fmt.Sprintf("cannot be looked up: no server serves %s of %s", o.Reference.Kind, o.Reference.APIVersion)
+		return fmt.Sprintf("cannot be looked up: no server serves %s of %s", r.Kind, r.APIVersion)
 	case decide.Invalid:
-		return fmt.Sprintf("cannot be an owner: %s is namespaced and the object is not", o.Reference.Kind)
+		return fmt.Sprintf("cannot be an owner: %s is namespaced and the object is not", r.Kind)
 	}
 	return "has to be read live"
 }

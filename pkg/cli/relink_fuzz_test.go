@@ -1,0 +1,107 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/reap-dev/reap/pkg/gc/graph"
+	"github.com/reap-dev/reap/pkg/gc/relink"
+)
+
+// FuzzManifest rewrites every reference of anything that reads as manifests. What comes out reads as the same objects, with the new
+// UIDs where a rewrite has said that it was done, and nothing else changed.
+func FuzzManifest(f *testing.F) {
+	for _, s := range []string{
+		"apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: a\n  ownerReferences:\n  - {apiVersion: v1, kind: Pod, name: b, uid: old} # why\n",
+		// The same reference twice, and UIDs in every style.
+		"apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: a\n  ownerReferences:\n  - {apiVersion: v1, kind: Pod, name: b, uid: old}\n  - {apiVersion: v1, kind: Pod, name: b, uid: old}\n",
+		"{apiVersion: v1, kind: A, metadata: {ownerReferences: [{uid: \"o\\u006cd\"}, {uid: 'o''d'}, {uid: !!str old}, {uid: &a old}, {uid: *a}, {uid: 5}, {}]}}\n",
+		"apiVersion: v1\nkind: A\nmetadata:\n  ownerReferences:\n  - uid: |\n      old\n  - uid: >-\n      o\n      d\n  - uid: o\n      d\n",
+		// Lists, anchors, merged maps, documents.
+		"apiVersion: v1\nkind: List\nitems:\n- &a {apiVersion: v1, kind: A, metadata: {ownerReferences: &r [{uid: old}]}}\n- *a\n- {apiVersion: v1, kind: B, metadata: {ownerReferences: *r}}\n",
+		"---\n---\n# nothing\n---\nkind: A\napiVersion: v1\nmetadata: {<<: {ownerReferences: [{uid: x}]}, name: é}\n---\n{\"kind\":\"A\",\"apiVersion\":\"v1\",\"metadata\":{\"ownerReferences\":[{\"uid\":\"x\"}]}}\n",
+		"apiVersion: v1\r\nkind: A\r\nmetadata:\r\n  name: äö\r\n  ownerReferences: [{name: \"日本\", uid: old}, {uid: old}]\r\n", "\ufeffkind: A\napiVersion: v1\nmetadata: {ownerReferences: [{uid: x}]}\n",
+		"kind: A\rapiVersion: v1\u2028metadata: {ownerReferences: [{uid: x}]}", "[1]", "a", "kind: &a [*a]\n", "kind: A\nitems: 5\n", "kind: AList\nitems: [5, null, {}]\n", "\xff",
+		"kind: A\nmetadata: {ownerReferences: [5, {uid: x}]}\n", "kind: A\nmetadata: {ownerReferences: {uid: x}}\n", "kind: A\n? {a: b}\n: c\n", "1: 2\nkind: A\n",
+	} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		path := filepath.Join(t.TempDir(), "manifest.yaml")
+		if err := os.WriteFile(path, text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		m, err := readManifest(path)
+		if err != nil {
+			return
+		}
+		var want [][]metav1.OwnerReference // of each object
+		aliased := false                   // one text stands for several references: what becomes of the others is not said
+		for i, o := range m.objects {
+			refs := o.object.GetOwnerReferences()
+			want = append(want, refs)
+			for j, ref := range refs {
+				uid := types.UID(fmt.Sprintf("00000000-0000-4000-8000-%012d", 100*i+j))
+				// Links are one for each reference, and one of them rewrites all that are equal.
+				for k := range j {
+					if graph.ReferenceOf(refs[k]) == graph.ReferenceOf(ref) {
+						uid = types.UID(fmt.Sprintf("00000000-0000-4000-8000-%012d", 100*i+k))
+						break
+					}
+				}
+				before := len(m.edits)
+				err := o.rewrite(relink.Link{Reference: graph.ReferenceOf(ref), Owner: graph.Node{Key: graph.Key{UID: uid}}})
+				switch {
+				case err == nil:
+				case !errors.Is(err, errNotInText):
+					t.Errorf("rewriting %+v: %v", ref, err)
+				case len(m.edits) > before:
+					aliased = true // of two that are equal one was found and one was not
+				}
+			}
+		}
+		objects := len(m.objects)
+		if err := m.write(); err != nil {
+			t.Fatal(err)
+		}
+		edited := len(m.edits) > 0
+		after, err := readManifest(path)
+		if err != nil {
+			t.Fatalf("what was written cannot be read: %v", err)
+		}
+		if len(after.objects) != objects {
+			t.Fatalf("%d objects became %d", objects, len(after.objects))
+		}
+		changed := false
+		for i, o := range after.objects {
+			refs := o.object.GetOwnerReferences()
+			if len(refs) != len(want[i]) {
+				t.Fatalf("%d references became %d", len(want[i]), len(refs))
+			}
+			for j := range refs {
+				if refs[j].UID != want[i][j].UID {
+					changed = true
+					refs[j].UID = want[i][j].UID
+				}
+			}
+			if !aliased && !reflect.DeepEqual(refs, want[i]) {
+				t.Errorf("more than UIDs has changed: %+v, was %+v", refs, want[i])
+			}
+			o.object.SetOwnerReferences(nil)
+			m.objects[i].object.SetOwnerReferences(nil)
+			if !reflect.DeepEqual(o.object.Object, m.objects[i].object.Object) {
+				t.Errorf("more than references has changed: %v, was %v", o.object.Object, m.objects[i].object.Object)
+			}
+		}
+		if changed && !edited {
+			t.Error("something has changed without an edit")
+		}
+	})
+}

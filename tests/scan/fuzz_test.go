@@ -1,0 +1,76 @@
+//go:build releasetest
+
+// Package scan looks for what no test has asked for: it searches with every fuzz target, and asks for known vulnerabilities.
+package scan
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/reap-dev/reap/tests/size"
+)
+
+// root is the top of the checkout.
+const root = "../.."
+
+// each is how long a fuzz target searches.
+const each = time.Minute
+
+var target = regexp.MustCompile(`(?m)^func (Fuzz\w+)\(f \*testing\.F\)`)
+
+// TestFuzz has every fuzz target of the repository search for a while. Without it they run on what testdata and the targets
+// themselves hold. What fails is left in the package's testdata/fuzz, and is run by every test from then on.
+func TestFuzz(t *testing.T) {
+	targets := 0
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if name := d.Name(); d.IsDir() && path != root && (strings.HasPrefix(name, ".") || name == "bin" || name == "dist") {
+			return filepath.SkipDir
+		}
+		if d.IsDir() || !strings.HasSuffix(path, "_test.go") {
+			return nil
+		}
+		raw, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		dir, err := filepath.Rel(root, filepath.Dir(path))
+		if err != nil {
+			return err
+		}
+		for _, m := range target.FindAllSubmatch(raw, -1) {
+			targets++
+			name := string(m[1])
+			t.Run(dir+"/"+name, func(t *testing.T) {
+				// Making inputs smaller that are only of interest would take most of the time.
+				cmd := exec.Command("go", "test", "-trimpath", "-buildvcs=false", "-tags", "kustomize_disable_go_plugin_support",
+					"-run", "^$", "-fuzz", "^"+name+"$", "-fuzztime", each.String(), "-fuzzminimizetime", "10x", "./"+dir)
+				cmd.Dir = root
+				out, err := cmd.CombinedOutput()
+				if err != nil {
+					t.Fatalf("%s: %v\n%s", cmd, err, out)
+				}
+				if last := strings.Split(strings.TrimSpace(string(out)), "\n"); len(last) > 2 {
+					t.Log(last[len(last)-3]) // how many inputs there were
+				}
+			})
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if targets == 0 {
+		t.Error("there is no fuzz target")
+	}
+	size.Power(t, fmt.Sprintf("targets=%d each=%s", targets, each))
+}
