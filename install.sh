@@ -447,7 +447,11 @@ hand_over() {
 	sum=$(listed install.sh)
 	[ "$(sha256_of "$work/release/install.sh")" = "$sum" ] ||
 		die "install.sh of reap $older from $from is not what its sha256sums.txt says; nothing was changed"
-	cp "$program" "$work/release/reap-linux-$arch"
+	if [ "$binary_changed" = true ]; then
+		mv "$program" "$work/release/reap-linux-$arch"
+	else
+		cp "$program" "$work/release/reap-linux-$arch"
+	fi
 	printf '%s  reap-linux-%s\n' "$wanted" "$arch" >"$work/release/sha256sums.txt"
 	say "reap $older has no command \`reap service\`: its own install.sh goes on"
 	INSTALL_REAP_BASE_URL=$work/release sh "$work/release/install.sh" "$@"

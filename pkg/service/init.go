@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 )
 
 // initSystem is what starts services on a machine, and whether it runs, which it does not while an image is built.
@@ -44,11 +45,18 @@ func (p place) definition(kind string) string {
 	return ""
 }
 
-// run runs a command of the init system, whose output is shown.
-func (p place) run(ctx context.Context, name string, args ...string) error {
+// run runs a command of the init system, whose output is shown. failed is the error if it fails by itself.
+func (p place) run(ctx context.Context, failed error, name string, args ...string) error {
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Stdout, cmd.Stderr = p.Stdout, p.Stderr
-	return cmd.Run()
+	err := cmd.Run()
+	switch {
+	case err == nil:
+		return nil
+	case ctx.Err() != nil:
+		return fmt.Errorf("%s %s: %w", name, strings.Join(args, " "), context.Cause(ctx))
+	}
+	return failed
 }
 
 // ask runs a command of the init system for its exit code alone.

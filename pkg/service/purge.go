@@ -10,8 +10,6 @@ import (
 	"slices"
 	"strings"
 	"syscall"
-
-	"golang.org/x/sys/unix"
 )
 
 // ownData are patterns of what a server keeps in its data directory. Snapshots are not among them: outside the
@@ -124,4 +122,4 @@ func removeEmpty(dir string) {
 	_ = os.Remove(dir) // fails if something is, or if it is not there
 }
 
-func isReadOnly(err error) bool { return errors.Is(err, unix.EROFS) }
+func isReadOnly(err error) bool { return errors.Is(err, syscall.EROFS) }

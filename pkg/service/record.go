@@ -69,7 +69,7 @@ func (p place) readRecord() (r record, err error) {
 		}
 	}
 	return record{
-		init: fields["init"], hash: fields["binary"], binDirMade: fields["bin_dir_made"] != "", unit: fields["unit"], rcScript: fields["rc_script"],
+		init: fields["init"], binDirMade: fields["bin_dir_made"] != "", unit: fields["unit"], rcScript: fields["rc_script"],
 		envFile: fields["env_file"], dataDir: fields["data_dir"],
 	}, nil
 }

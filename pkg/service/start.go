@@ -20,6 +20,8 @@ func (i *Installation) start(ctx context.Context) (next string, err error) {
 	return i.startSystemd(ctx)
 }
 
+var errReload = errors.New("systemctl daemon-reload failed")
+
 func (i *Installation) startSystemd(ctx context.Context) (next string, err error) {
 	unit := i.service + ".service"
 	cannotEnable := fmt.Errorf("systemctl could not enable %s", unit)
@@ -44,8 +46,8 @@ func (i *Installation) startSystemd(ctx context.Context) (next string, err error
 		return "boot, or start it by hand: " + i.binary() + " server" + with, nil
 	}
 	if i.restarting {
-		if err := i.run(ctx, "systemctl", "daemon-reload"); err != nil {
-			return "", fmt.Errorf("systemctl daemon-reload: %w", err)
+		if err := i.run(ctx, errReload, "systemctl", "daemon-reload"); err != nil {
+			return "", err
 		}
 	}
 	if !i.in.SkipEnable && !i.enabled(ctx, Systemd) {
@@ -64,8 +66,9 @@ func (i *Installation) startSystemd(ctx context.Context) (next string, err error
 	}
 	// Type=notify: this returns when the server is ready.
 	i.say("%s of %s", action, unit)
-	if err := i.run(ctx, "systemctl", action, unit); err != nil {
-		return "", fmt.Errorf("%s did not become ready; see: journalctl -u %s", unit, i.service)
+	failed := fmt.Errorf("%s did not become ready; see: journalctl -u %s", unit, i.service)
+	if err := i.run(ctx, failed, "systemctl", action, unit); err != nil {
+		return "", err
 	}
 	return "", i.ready()
 }
@@ -91,8 +94,8 @@ func (i *Installation) startOpenRC(ctx context.Context) (next string, err error)
 	}
 	i.say("%s of %s", action, i.service)
 	log := "/var/log/" + i.service + ".log"
-	if err := i.run(ctx, "rc-service", i.service, action); err != nil {
-		return "", fmt.Errorf("%s did not start; see %s", i.service, log)
+	if err := i.run(ctx, fmt.Errorf("%s did not start; see %s", i.service, log), "rc-service", i.service, action); err != nil {
+		return "", err
 	}
 	// OpenRC waits for a process, not for a server that answers.
 	if err := i.awaitReady(ctx); err != nil {

@@ -108,7 +108,7 @@ func (u *Uninstallation) removeUnit(ctx context.Context) error {
 	running := have("systemctl") && isDir(u.at("/run/systemd/system"))
 	if running {
 		// It complains about a unit that is not there: what matters is asked next.
-		_ = u.run(ctx, "systemctl", "disable", "--now", unit)
+		_ = u.run(ctx, nil, "systemctl", "disable", "--now", unit)
 		if u.active(ctx, Systemd) {
 			return fmt.Errorf("%s is still running; nothing was removed", unit)
 		}
@@ -117,13 +117,13 @@ func (u *Uninstallation) removeUnit(ctx context.Context) error {
 		if root == "" {
 			root = "/"
 		}
-		_ = u.run(ctx, "systemctl", "--root="+root, "disable", unit) // as above
+		_ = u.run(ctx, nil, "systemctl", "--root="+root, "disable", unit) // as above
 	}
 	if err := u.remove(u.unit); err != nil || !running {
 		return err
 	}
-	if err := u.run(ctx, "systemctl", "daemon-reload"); err != nil {
-		return fmt.Errorf("systemctl daemon-reload: %w", err)
+	if err := u.run(ctx, errReload, "systemctl", "daemon-reload"); err != nil {
+		return err
 	}
 	u.ask(ctx, "systemctl", "reset-failed", unit) // which fails unless it had failed
 	return nil
@@ -132,11 +132,11 @@ func (u *Uninstallation) removeUnit(ctx context.Context) error {
 func (u *Uninstallation) removeRCScript(ctx context.Context) error {
 	if have("rc-service") {
 		// It complains about a service that does not run: what matters is asked next.
-		_ = u.run(ctx, "rc-service", u.service, "stop")
+		_ = u.run(ctx, nil, "rc-service", u.service, "stop")
 		if u.active(ctx, OpenRC) {
 			return fmt.Errorf("%s is still running; nothing was removed", u.service)
 		}
-		_ = u.run(ctx, "rc-update", "del", u.service) // which fails if it was in no runlevel
+		_ = u.run(ctx, nil, "rc-update", "del", u.service) // which fails if it was in no runlevel
 	}
 	if err := u.remove(u.rcScript); err != nil {
 		return err

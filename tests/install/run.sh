@@ -215,7 +215,12 @@ mode_is() {
 	[ "$is" = "$2" ] || fail "expected mode $2 for $1, not $is"
 }
 called() { grep -q -x -F -e "$1" "$t/calls" || fail "expected the call: $1"; }
-service() { clean "$program" service "$@" --root "$root" --bin-dir /usr/local/bin; }
+# service COMMAND [FLAG...]: runs `reap service` without install.sh.
+service() {
+	subcommand=$1
+	shift
+	clean "$program" service "$subcommand" --root "$root" --bin-dir /usr/local/bin "$@"
+}
 calls_nothing_that_stops() {
 	if grep -q -E 'restart|stop|start|disable|daemon-reload' "$t/calls"; then fail "expected that nothing is restarted"; fi
 }
