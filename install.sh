@@ -485,11 +485,11 @@ main() {
 	program=$prefix$binary
 	[ "$binary_changed" = false ] || program=$work/reap
 	if ! knows_services "$program"; then
-		hand_over "$program" "$@" || exit 1
+		hand_over "$program" "$@"
 		return 0
 	fi
 	# What is wrong with the settings is found before anything changes.
-	set_up_service "$program" true "$@" >/dev/null || exit 1
+	[ "$binary_changed" = false ] || set_up_service "$program" true "$@" >/dev/null || exit 1
 	put_binary
 	set_up_service "$prefix$binary" false "$@" || exit 1
 }

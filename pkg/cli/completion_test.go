@@ -97,7 +97,7 @@ func TestFishCompletes(t *testing.T) {
 	}
 	env := completionEnv(t)
 	for line, want := range map[string]string{
-		"reap ser":                         "server",
+		"reap serve":                       "server",
 		"reap kubectl vers":                "version\tPrint the client and server version information",
 		"reap kubectl get --output=go":     "--output=go-template\n--output=go-template-file",
 		"reap kubectl config current-cont": "current-context\tDisplay the current-context",

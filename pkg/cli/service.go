@@ -11,6 +11,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/reap-dev/reap/pkg/config"
 	"github.com/reap-dev/reap/pkg/service"
 )
 
@@ -119,8 +120,8 @@ func installServiceCommand() *cli.Command {
 				return fmt.Errorf("--sha256 %q is no SHA-256: leave it out, and the program is read", hash)
 			}
 			i, err := service.Plan(s, service.Install{
-				Arguments: c.Args().Slice(), Environment: os.Environ(), Path: os.Getenv("PATH"), Home: os.Getenv("HOME"),
-				DataHome: os.Getenv("XDG_DATA_HOME"), Hash: hash, BinDirMade: c.Bool("bin-dir-made"), SkipLinks: c.Bool("skip-links"),
+				Arguments: c.Args().Slice(), Environment: os.Environ(), Path: os.Getenv("PATH"),
+				DefaultDataDir: config.DefaultServer().DataDir, Hash: hash, BinDirMade: c.Bool("bin-dir-made"), SkipLinks: c.Bool("skip-links"),
 				SkipEnable: c.Bool("skip-enable"), SkipStart: c.Bool("skip-start"), Wait: c.Duration("wait"),
 			})
 			if err != nil {

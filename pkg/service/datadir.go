@@ -3,7 +3,6 @@ package service
 import (
 	"fmt"
 	"path/filepath"
-	"strings"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -53,15 +52,4 @@ func (p place) configuredDataDir(arguments []string, environment string) (string
 		}
 	}
 	return dir, nil
-}
-
-// defaultDataDir is what the server takes if nothing says otherwise.
-func (p place) defaultDataDir(in Install) string {
-	switch {
-	case p.User == 0:
-		return "/var/lib/" + defaultName
-	case strings.HasPrefix(in.DataHome, "/"):
-		return in.DataHome + "/" + defaultName
-	}
-	return in.Home + "/.local/share/" + defaultName
 }

@@ -45,7 +45,8 @@ func (p place) definition(kind string) string {
 	return ""
 }
 
-// run runs a command of the init system, whose output is shown. failed is the error if it fails by itself.
+// run runs a command of the init system, whose output is shown. failed, which may be nil, is the error if it fails by
+// itself; if ctx ends it, the error is always one.
 func (p place) run(ctx context.Context, failed error, name string, args ...string) error {
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Stdout, cmd.Stderr = p.Stdout, p.Stderr

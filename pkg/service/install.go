@@ -83,7 +83,10 @@ func (i *Installation) findDataDir(environment string) (err error) {
 			return err
 		}
 		if i.dataDir == "" {
-			i.dataDir = i.defaultDataDir(i.in)
+			i.dataDir = i.in.DefaultDataDir
+		}
+		if i.dataDir == "" {
+			i.dataDir = "/var/lib/" + defaultName
 		}
 	}
 	if i.init.kind != None && !strings.HasPrefix(i.dataDir, "/") {

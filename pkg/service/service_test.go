@@ -1,6 +1,7 @@
 package service
 
 import (
+	"context"
 	"errors"
 	"io/fs"
 	"os"
@@ -193,8 +194,7 @@ func TestDataDir(t *testing.T) {
 			files: map[string]string{"/srv/x.yaml": "data-dir: /h\n", "/srv/y.yaml": "data-dir: /i\n"}, want: "/i"},
 		{name: "no file", in: Install{Arguments: []string{"--config="}}, files: map[string]string{"/etc/reap/config.yaml": "data-dir: /e\n"}, want: "/var/lib/reap"},
 		{name: "second service", service: "x", files: map[string]string{"/etc/reap/config.yaml": "data-dir: /e\n"}, want: "/var/lib/reap-x"},
-		{name: "ordinary user", user: 1000, in: Install{Home: "/home/u"}, want: "/home/u/.local/share/reap"},
-		{name: "ordinary user with a place for data", user: 1000, in: Install{Home: "/home/u", DataHome: "/data"}, want: "/data/reap"},
+		{name: "ordinary user", user: 1000, in: Install{DefaultDataDir: "/home/u/.local/share/reap"}, want: "/home/u/.local/share/reap"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			s, _ := machine(t, Systemd)
@@ -311,5 +311,34 @@ func TestPurgeTakesOnlyReapsData(t *testing.T) {
 	var missing errNotInstalled
 	if _, err := PlanUninstall(s); !errors.As(err, &missing) {
 		t.Errorf("got %v", err)
+	}
+}
+
+// An interrupted removal has not stopped the service for sure, so nothing is removed.
+func TestInterruptedUninstallRemovesNothing(t *testing.T) {
+	for _, kind := range []string{Systemd, OpenRC} {
+		t.Run(kind, func(t *testing.T) {
+			s, _ := machine(t, kind)
+			mustInstall(t, s, Install{})
+			commands := t.TempDir()
+			for _, name := range []string{"systemctl", "rc-service", "rc-update"} {
+				fake(t, commands, name, "exit 1")
+			}
+			t.Setenv("PATH", commands)
+			put(t, s, "/run/systemd/system/x", "", 0o644)
+			u, err := PlanUninstall(s)
+			if err != nil {
+				t.Fatal(err)
+			}
+			before := tree(t, s)
+			ctx, cancel := context.WithCancel(t.Context())
+			cancel()
+			if err := u.Apply(ctx, false); !errors.Is(err, context.Canceled) {
+				t.Errorf("got %v", err)
+			}
+			if after := tree(t, s); !slices.Equal(before, after) {
+				t.Errorf("files changed:\n%q\n%q", before, after)
+			}
+		})
 	}
 }

@@ -58,8 +58,8 @@ type Install struct {
 	Environment []string
 	// Path lists the directories in which commands are looked for, as $PATH does.
 	Path string
-	// Home and DataHome are $HOME and $XDG_DATA_HOME.
-	Home, DataHome string
+	// DefaultDataDir is where the server keeps its data if nothing says otherwise; /var/lib/reap if empty.
+	DefaultDataDir string
 	// Hash is the binary's SHA-256. If it is empty the binary is read.
 	Hash string
 	// BinDirMade means that BinDir was made for the binary, and goes with it.

@@ -108,7 +108,9 @@ func (u *Uninstallation) removeUnit(ctx context.Context) error {
 	running := have("systemctl") && isDir(u.at("/run/systemd/system"))
 	if running {
 		// It complains about a unit that is not there: what matters is asked next.
-		_ = u.run(ctx, nil, "systemctl", "disable", "--now", unit)
+		if err := u.run(ctx, nil, "systemctl", "disable", "--now", unit); err != nil {
+			return err
+		}
 		if u.active(ctx, Systemd) {
 			return fmt.Errorf("%s is still running; nothing was removed", unit)
 		}
@@ -117,7 +119,9 @@ func (u *Uninstallation) removeUnit(ctx context.Context) error {
 		if root == "" {
 			root = "/"
 		}
-		_ = u.run(ctx, nil, "systemctl", "--root="+root, "disable", unit) // as above
+		if err := u.run(ctx, nil, "systemctl", "--root="+root, "disable", unit); err != nil { // as above
+			return err
+		}
 	}
 	if err := u.remove(u.unit); err != nil || !running {
 		return err
@@ -132,11 +136,15 @@ func (u *Uninstallation) removeUnit(ctx context.Context) error {
 func (u *Uninstallation) removeRCScript(ctx context.Context) error {
 	if have("rc-service") {
 		// It complains about a service that does not run: what matters is asked next.
-		_ = u.run(ctx, nil, "rc-service", u.service, "stop")
+		if err := u.run(ctx, nil, "rc-service", u.service, "stop"); err != nil {
+			return err
+		}
 		if u.active(ctx, OpenRC) {
 			return fmt.Errorf("%s is still running; nothing was removed", u.service)
 		}
-		_ = u.run(ctx, nil, "rc-update", "del", u.service) // which fails if it was in no runlevel
+		if err := u.run(ctx, nil, "rc-update", "del", u.service); err != nil { // as above, of a service in no runlevel
+			return err
+		}
 	}
 	if err := u.remove(u.rcScript); err != nil {
 		return err
