@@ -15,7 +15,7 @@ env_file=/etc/reap/reap.env
 data_dir='/srv/other one'
 prefix=${INSTALL_REAP_ROOT:-}
 prefix=${prefix%/}
-reap=$prefix$bin_dir/reap
+program=$prefix$bin_dir/reap
 
 say() { printf '[reap] %s\n' "$*"; }
 die() {
@@ -27,15 +27,15 @@ case ${1-} in
 --purge | '') ;;
 *) die "unknown argument $1; the only one is --purge" ;;
 esac
-case $("$reap" service uninstall --help 2>/dev/null || :) in
+case $("$program" service uninstall --help 2>/dev/null || :) in
 *'reap service uninstall'*)
-	exec "$reap" service uninstall --name "$service" --bin-dir "$bin_dir" --root "$prefix" "$@"
+	exec "$program" service uninstall --name "$service" --bin-dir "$bin_dir" --root "$prefix" "$@"
 	;;
 esac
 
 # The binary is gone, broken, or older than that command. The service can go without it; what may hold more than the
 # service's own stays.
-[ -z "${1-}" ] || die "without a working $reap the data is not removed: leave --purge out, and remove $data_dir by hand; nothing was removed"
+[ -z "${1-}" ] || die "without a working $program the data is not removed: leave --purge out, and remove $data_dir by hand; nothing was removed"
 [ "$init" = none ] || [ "$(id -u)" = 0 ] || die "removing a service needs root: run this with sudo"
 case $init in
 systemd)
