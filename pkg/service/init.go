@@ -2,7 +2,6 @@ package service
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -86,9 +85,6 @@ func (p place) enabled(ctx context.Context, kind string) bool {
 	}
 	return false
 }
-
-// errNeedsRoot is the error of a service's installation by an ordinary user.
-var errNeedsRoot = errors.New("a service needs root: run this with sudo")
 
 // checkBinary fails if there is no program to run.
 func (p place) checkBinary() error {
