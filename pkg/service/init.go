@@ -75,10 +75,21 @@ func (p place) active(ctx context.Context, kind string) bool {
 	return false
 }
 
+// offline is systemctl's flag for a systemd that does not run.
+func (p place) offline() string {
+	if p.Root == "" {
+		return "--root=/"
+	}
+	return "--root=" + p.Root
+}
+
 // enabled reports whether the service starts with the machine.
-func (p place) enabled(ctx context.Context, kind string) bool {
-	switch kind {
+func (p place) enabled(ctx context.Context, init initSystem) bool {
+	switch init.kind {
 	case Systemd:
+		if !init.running {
+			return p.ask(ctx, "systemctl", p.offline(), "is-enabled", "--quiet", p.service+".service")
+		}
 		return p.ask(ctx, "systemctl", "is-enabled", "--quiet", p.service+".service")
 	case OpenRC:
 		return exists(p.at("/etc/runlevels/default/" + p.service))

@@ -30,11 +30,7 @@ func (i *Installation) startSystemd(ctx context.Context) (next string, err error
 			i.say("%s was written and not enabled", unit)
 			return "systemctl enable --now " + i.service, nil
 		}
-		root := i.Root
-		if root == "" {
-			root = "/"
-		}
-		if !i.ask(ctx, "systemctl", "--root="+root, "enable", unit) {
+		if !i.ask(ctx, "systemctl", i.offline(), "enable", unit) {
 			return "", cannotEnable
 		}
 		i.say("systemd is not running here: %s starts with the next boot", i.service)
@@ -50,7 +46,7 @@ func (i *Installation) startSystemd(ctx context.Context) (next string, err error
 			return "", err
 		}
 	}
-	if !i.in.SkipEnable && !i.enabled(ctx, Systemd) {
+	if !i.in.SkipEnable && !i.enabled(ctx, i.init) {
 		if !i.ask(ctx, "systemctl", "enable", unit) {
 			return "", cannotEnable
 		}
@@ -78,7 +74,7 @@ func (i *Installation) startOpenRC(ctx context.Context) (next string, err error)
 		i.say("OpenRC is not running here; %s was written and not enabled", i.service)
 		return fmt.Sprintf("in the installed system, rc-update add %s default && rc-service %s start", i.service, i.service), nil
 	}
-	if !i.in.SkipEnable && !i.enabled(ctx, OpenRC) {
+	if !i.in.SkipEnable && !i.enabled(ctx, i.init) {
 		if !i.ask(ctx, "rc-update", "add", i.service, "default") {
 			return "", fmt.Errorf("rc-update could not add %s", i.service)
 		}

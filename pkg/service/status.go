@@ -61,7 +61,7 @@ func ReadStatus(ctx context.Context, s Settings) (Status, error) {
 	if !status.Installed || init.kind != r.init {
 		return status, nil
 	}
-	status.Enabled = p.enabled(ctx, r.init)
+	status.Enabled = p.enabled(ctx, init)
 	if !init.running {
 		return status, nil
 	}

@@ -115,11 +115,7 @@ func (u *Uninstallation) removeUnit(ctx context.Context) error {
 			return fmt.Errorf("%s is still running; nothing was removed", unit)
 		}
 	} else if have("systemctl") {
-		root := u.Root
-		if root == "" {
-			root = "/"
-		}
-		if err := u.run(ctx, nil, "systemctl", "--root="+root, "disable", unit); err != nil { // as above
+		if err := u.run(ctx, nil, "systemctl", u.offline(), "disable", unit); err != nil { // as above
 			return err
 		}
 	}
