@@ -79,6 +79,7 @@ func newApp(stdout, stderr io.Writer, serve runServer) *cli.App {
 			healthcheckCommand(),
 			snapshotCommand(),
 			certificateCommand(),
+			serviceCommand(),
 			kubectlCommand(),
 			completionCommand(),
 			versionCommand(),

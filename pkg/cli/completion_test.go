@@ -42,13 +42,15 @@ func TestBashCompletes(t *testing.T) {
 		words []string // the last one is what the cursor stands behind
 		want  []string
 	}{
-		{[]string{"reap", "ser"}, []string{"server"}},
+		{[]string{"reap", "serve"}, []string{"server"}},
 		{[]string{"reap", "completion", ""}, shells},
 		{[]string{"reap", "server", "--tls"}, []string{"--tls-san"}},
 		{[]string{"reap", "certificate", ""}, []string{"check", "rotate"}},
 		{[]string{"reap", "certificate", "check", "--data"}, []string{"--data-dir"}},
 		{[]string{"reap", "certificate", "rotate", "s"}, []string{"serving"}},
 		{[]string{"reap", "certificate", "rotate", "serving", "--out"}, []string{"--output"}},
+		{[]string{"reap", "service", ""}, []string{"install", "uninstall", "status"}},
+		{[]string{"reap", "service", "install", "--skip-s"}, []string{"--skip-start"}},
 		{[]string{"reap", "snapshot", ""}, []string{"save", "list", "restore", "prune"}},
 		{[]string{"reap", "snapshot", "prune", "--re"}, []string{"--retain"}},
 		{[]string{"reap", "snapshot", "restore", "--without"}, []string{"--without-pki"}},
@@ -95,7 +97,7 @@ func TestFishCompletes(t *testing.T) {
 	}
 	env := completionEnv(t)
 	for line, want := range map[string]string{
-		"reap ser":                         "server",
+		"reap serve":                       "server",
 		"reap kubectl vers":                "version\tPrint the client and server version information",
 		"reap kubectl get --output=go":     "--output=go-template\n--output=go-template-file",
 		"reap kubectl config current-cont": "current-context\tDisplay the current-context",

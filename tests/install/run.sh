@@ -4,6 +4,9 @@
 #   run.sh [CASE...]      all cases unless named
 #   run.sh --list         the names of the cases
 #
+# REAP_BINARY names the program that sets services up; bin/reap unless set. Releases are made up: scripts that say a version,
+# and hand `reap service` to that program.
+#
 # TOOLS=busybox runs install.sh with busybox alone, as on a small device.
 #
 # install.sh sees a PATH of these tests' own, so that the machine's real systemctl cannot be reached.
@@ -15,12 +18,16 @@ set -eu
 
 here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd -P)
 installer=$here/../../install.sh
+# The last install.sh from before `reap service`: what such a release has beside its binary.
+installer_before=$here/testdata/install-before-service.sh
+program=${REAP_BINARY:-$here/../../bin/reap}
 script=$here/run.sh
 tools=${TOOLS:-system}
 
-# What install.sh and reap-uninstall.sh may use besides the shell, curl or wget, and the init system.
-commands='awk cat chmod cmp cp dirname env find getconf gzip head id ln ls mkdir mktemp mv readlink rm rmdir sed sha256sum
-	sleep sync tar tr uname'
+# What install.sh and reap-uninstall.sh may use besides the shell, curl or wget, and the init system; and what the
+# install.sh from before `reap service` used too.
+commands='awk cat chmod cp dirname getconf gzip head id ls mkdir mktemp mv rm rmdir sed sha256sum sync tar tr uname'
+commands_before='cmp env find ln readlink sleep'
 
 fail() {
 	printf 'FAIL %s: %s\n' "$case" "$*"
@@ -50,19 +57,8 @@ set_up() {
 	mkdir -p "$root/usr/local/bin" "$root/run" "$t/path" "$t/init" "$t/site"
 	: >"$t/calls"
 	: >"$t/out"
-	for command in $commands; do
-		case $tools in
-		system)
-			found=$(command -v "$command") || skip "no $command"
-			ln -s "$found" "$t/path/$command"
-			;;
-		busybox)
-			found=$(command -v busybox) || skip "no busybox"
-			# getconf is the one that busybox lacks, and that install.sh can do without.
-			[ "$command" = getconf ] || ln -s "$found" "$t/path/$command"
-			;;
-		esac
-	done
+	# shellcheck disable=SC2086 # one word for each command
+	allow $commands
 	case $tools in
 	system) shell=$(command -v dash || command -v sh) ;;
 	busybox) shell="$(command -v busybox) sh" ;;
@@ -76,11 +72,46 @@ set_up() {
 	publish v1
 }
 
+# allow COMMAND...: they are in the PATH that install.sh sees.
+allow() {
+	for command; do
+		case $tools in
+		system)
+			found=$(command -v "$command") || skip "no $command"
+			ln -s "$found" "$t/path/$command"
+			;;
+		busybox)
+			found=$(command -v busybox) || skip "no busybox"
+			# getconf is the one that busybox lacks, and that install.sh can do without.
+			[ "$command" = getconf ] || ln -s "$found" "$t/path/$command"
+			;;
+		esac
+	done
+}
+
 # publish VERSION: a release of a reap that can say its version, in $t/site/VERSION.
 publish() {
 	mkdir -p "$t/site/$1"
-	printf '#!%s\necho "reap version %s (commit 1234567, built unknown)"\n' "$(command -v sh)" "$1" >"$t/site/$1/$asset"
+	printf '#!%s\n[ "${1-}" != service ] || exec %s "$@"\necho "reap version %s (commit 1234567, built unknown)"\n' \
+		"$(command -v sh)" "$program" "$1" >"$t/site/$1/$asset"
 	(cd "$t/site/$1" && sha256sum "$asset" >sha256sums.txt)
+}
+
+# publish_before VERSION: a release that has no `reap service`, with its own install.sh.
+publish_before() {
+	publish "$1"
+	sed -i /service/d "$t/site/$1/$asset"
+	cp "$installer_before" "$t/site/$1/install.sh"
+	(cd "$t/site/$1" && sha256sum "$asset" install.sh >sha256sums.txt)
+}
+# with_installer_before: what an install.sh from before `reap service` needs.
+with_installer_before() {
+	# shellcheck disable=SC2086 # one word for each command
+	allow $commands_before
+	case $tools in
+	system) ln -s "$shell" "$t/path/sh" ;;
+	busybox) ln -s "${shell% sh}" "$t/path/sh" ;;
+	esac
 }
 
 # with_systemd: a systemctl that keeps the service's state in files and records its calls.
@@ -122,7 +153,7 @@ with_openrc() {
 			[ -e $t/init/broken ] || {
 				$(command -v mkdir) -p $root/var/lib/reap
 				# Of a process that runs: this test's.
-				echo '  "pid": $$,' >$root/var/lib/reap/ready.json
+				echo '{"pid": $$}' >$root/var/lib/reap/ready.json
 			}
 			;;
 		stop) $(command -v rm) -f $t/init/active ;;
@@ -169,7 +200,7 @@ uninstall() {
 must() { "$@" || fail "expected to succeed: $*"; }
 must_fail() {
 	if "$@"; then fail "expected to fail: $*"; fi
-	errors=$(grep -c 'error:' "$t/out" || :)
+	errors=$(grep -c -e 'error:' -e '^reap: ' "$t/out" || :)
 	[ "$errors" = 1 ] || fail "expected one clear error, and got $errors"
 }
 says() { grep -q -e "$1" "$t/out" || fail "expected the output to say \"$1\""; }
@@ -184,6 +215,12 @@ mode_is() {
 	[ "$is" = "$2" ] || fail "expected mode $2 for $1, not $is"
 }
 called() { grep -q -x -F -e "$1" "$t/calls" || fail "expected the call: $1"; }
+# service COMMAND [FLAG...]: runs `reap service` without install.sh.
+service() {
+	subcommand=$1
+	shift
+	clean "$program" service "$subcommand" --root "$root" --bin-dir /usr/local/bin "$@"
+}
 calls_nothing_that_stops() {
 	if grep -q -E 'restart|stop|start|disable|daemon-reload' "$t/calls"; then fail "expected that nothing is restarted"; fi
 }
@@ -314,6 +351,12 @@ case_arguments() {
 	must_fail install INSTALL_REAP_VERSION=v1 -- gc
 	must_fail install INSTALL_REAP_VERSION=v1 -- --data-dir=relative
 	has /etc/systemd/system/reap.service 'ExecStart=/usr/local/bin/reap server'
+	# Nor does a new binary take its place before the settings are known to be good.
+	publish v2
+	must_fail install INSTALL_REAP_VERSION=v2 -- gc
+	says 'only `reap server` is installed as a service.*nothing was changed'
+	version_is v1
+	no_litter
 }
 
 # An older version is no upgrade, unless somebody insists.
@@ -624,6 +667,131 @@ case_unpacked_bundle() {
 	says 'neither curl nor wget'
 }
 
+# A release without `reap service` is installed by its own install.sh, also over a newer one and under a newer one.
+case_older_release() {
+	need_root
+	with_systemd
+	with_installer_before
+	publish_before v0.1
+	must install INSTALL_REAP_VERSION=v0.1 REAP_A=1 -- --disable=gc --tls-san 'odd $name%'
+	says 'its own install.sh goes on'
+	version_is v0.1
+	called 'systemctl start reap.service'
+	has /etc/systemd/system/reap.service 'ExecStart=/usr/local/bin/reap server --disable=gc --tls-san "odd $$name%%"'
+	no_litter
+	forget_calls
+	must install INSTALL_REAP_VERSION=v0.1
+	says 'nothing changed'
+	calls_nothing_that_stops
+
+	must install INSTALL_REAP_VERSION=v1
+	version_is v1
+	called 'systemctl restart reap.service'
+	has /etc/systemd/system/reap.service 'ExecStart=/usr/local/bin/reap server --disable=gc --tls-san "odd $$name%%"'
+	has /etc/reap/reap.env 'REAP_A="1"'
+
+	must_fail install INSTALL_REAP_VERSION=v0.1
+	says 'INSTALL_REAP_FORCE'
+	must install INSTALL_REAP_VERSION=v0.1 INSTALL_REAP_FORCE=true INSTALL_REAP_BASE_URL="$t/site/v0.1/$asset"
+	version_is v0.1
+	has /etc/systemd/system/reap.service 'ExecStart=/usr/local/bin/reap server --disable=gc --tls-san "odd $$name%%"'
+
+	publish_before v0.2
+	echo ': tampered with' >>"$t/site/v0.2/install.sh"
+	must_fail install INSTALL_REAP_VERSION=v0.2
+	says 'install.sh of reap v0.2 from .* is not what its sha256sums.txt says'
+	rm "$t/site/v0.2/install.sh"
+	must_fail install INSTALL_REAP_VERSION=v0.2
+	says 'its own install.sh is not in'
+	version_is v0.1
+	must_fail install INSTALL_REAP_SKIP_DOWNLOAD=true
+	says 'run the install.sh of its own release'
+	no_litter
+	must uninstall
+	[ -z "$(find "$root" -type f)" ] || fail "left behind: $(find "$root" -type f)"
+}
+
+# What the install.sh from before `reap service` installed is what this one installs: nothing is restarted for it.
+installed_before() {
+	need_root
+	"with_$1"
+	with_installer_before
+	now=$installer
+	installer=$installer_before
+	must install INSTALL_REAP_VERSION=v1 REAP_A=1 'REAP_ODD=a"b$c`d\e' -- --disable=gc --tls-san "it's "'odd $name%'
+	before=$(cd "$root" && find . -type f ! -name '*-uninstall.sh' ! -name ready.json -exec sha256sum {} + | sort)
+	installer=$now
+	forget_calls
+	must install INSTALL_REAP_VERSION=v1 'REAP_ODD=a"b$c`d\e' REAP_A=1
+	says 'keeping the arguments'
+	says 'nothing changed'
+	calls_nothing_that_stops
+	after=$(cd "$root" && find . -type f ! -name '*-uninstall.sh' ! -name ready.json -exec sha256sum {} + | sort)
+	[ "$before" = "$after" ] || fail "files changed: $before; $after"
+	must uninstall
+
+	# Its uninstall script is known too.
+	installer=$installer_before
+	mkdir -p "$root/var/lib/odd name/db"
+	echo "{\"pid\": $$}" >"$root/var/lib/odd name/ready.json"
+	must install INSTALL_REAP_VERSION=v1 INSTALL_REAP_SYSTEMD_DIR=/usr/lib/systemd/system -- '--data-dir=/var/lib/odd name'
+	must service status
+	says '/var/lib/odd name'
+	must service uninstall --purge
+	left=$(find "$root" -type f ! -path "$root/sbin/openrc-run" ! -path "$root/run/openrc/*" ! -path "$root/var/lib/reap/*")
+	[ -z "$left" ] || fail "left behind: $left"
+	[ ! -e "$root/var/lib/odd name" ] || fail "data is left"
+}
+case_installed_before_systemd() { installed_before systemd; }
+case_installed_before_openrc() { installed_before openrc; }
+
+# reap service does without install.sh what install.sh does with it.
+case_service() {
+	need_root
+	with_systemd
+	must_fail service status
+	says 'reap is not installed'
+	must_fail service uninstall
+	must_fail service install
+	says 'there is no program /usr/local/bin/reap'
+	cp "$t/site/v1/$asset" "$root/usr/local/bin/reap"
+	chmod 755 "$root/usr/local/bin/reap"
+	must service install --dry-run
+	says 'would write /etc/systemd/system/reap.service'
+	[ ! -e "$root/etc" ] || fail "written in spite of --dry-run"
+	must service install
+	called 'systemctl start reap.service'
+	must service status -o json
+	says '"version": 1'
+	says '"active": true'
+	must service install --dry-run
+	says 'would write nothing'
+	rm "$t/init/active.reap.service"
+	must_fail service status
+	says 'systemctl start reap'
+	must_fail service install --name ../x
+	must_fail service install --sha256 x
+	must service uninstall
+	[ -z "$(find "$root" ! -type d)" ] || fail "left behind: $(find "$root" ! -type d)"
+}
+
+# Whatever became of the binary, the service can go; the data needs reap to be removed.
+case_uninstall_broken_binary() {
+	need_root
+	with_systemd
+	must install INSTALL_REAP_VERSION=v1
+	mkdir -p "$root/var/lib/reap/db"
+	printf 'not a program' >"$root/usr/local/bin/reap"
+	must_fail uninstall --purge
+	says 'nothing was removed'
+	[ -e "$t/init/active.reap.service" ] || fail "stopped, in spite of nothing removed"
+	must uninstall
+	called 'systemctl disable --now reap.service'
+	[ -e "$root/var/lib/reap/db" ] || fail "data is gone"
+	left=$(cd "$root" && find . -type f)
+	[ "$left" = './usr/local/bin/reap' ] || fail "left behind: $left"
+}
+
 # Whoever chose a directory once need not do it again.
 case_bin_dir() {
 	need_root
@@ -713,8 +881,11 @@ case_non_root() {
 		chown -R 65534:65534 "$root" "$t/home" "$t/calls"
 		# A checkout below a home directory is not open to others.
 		cp "$installer" "$t/install.sh"
-		chmod 755 "$t/install.sh"
+		cp "$program" "$t/reap"
+		chmod 755 "$t/install.sh" "$t/reap"
 		installer=$t/install.sh
+		program=$t/reap
+		publish v1
 		shell="$as $shell"
 	fi
 	must_fail install INSTALL_REAP_VERSION=v1
@@ -792,15 +963,13 @@ case_openrc() {
 	called 'rc-service reap restart'
 	# Nor does a server that never answers count as started.
 	: >"$t/init/broken"
-	rm "$root/var/lib/reap/ready.json" "$t/path/sleep"
-	printf '#!%s\n' "$(command -v sh)" >"$t/path/sleep"
-	chmod 755 "$t/path/sleep"
-	publish v3
-	must_fail install INSTALL_REAP_VERSION=v3
-	says 'did not become ready; see /var/log/reap.log'
+	rm "$root/var/lib/reap/ready.json"
+	must_fail service install --wait 100ms -- --log-level=debug
+	says 'did not become ready: no answer within 100ms; see /var/log/reap.log'
+	must_fail service status
 	rm "$t/init/broken"
 	forget_calls
-	must install INSTALL_REAP_VERSION=v3
+	must install INSTALL_REAP_VERSION=v2
 	called 'rc-service reap restart'
 	: >"$root/var/log/reap.log"
 	must uninstall --purge
@@ -923,7 +1092,7 @@ case_purge_mount() {
 
 # --- running them -------------------------------------------------------------------------------
 
-cases=$(sed -n 's/^case_\([a-z_]*\)() {$/\1/p' "$script")
+cases=$(sed -n 's/^case_\([a-z_]*\)() {.*/\1/p' "$script")
 if [ "${1-}" = --list ]; then
 	printf '%s\n' "$cases"
 	exit 0

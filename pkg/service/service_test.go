@@ -1,0 +1,344 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+func put(t *testing.T, s Settings, path, content string, mode fs.FileMode) {
+	t.Helper()
+	path = s.Root + path
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(content), mode); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func get(t *testing.T, s Settings, path string) string {
+	t.Helper()
+	raw, err := os.ReadFile(s.Root + path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(raw)
+}
+
+// tree returns what is below the root, with contents and modes.
+func tree(t *testing.T, s Settings) (all []string) {
+	t.Helper()
+	err := filepath.WalkDir(s.Root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := d.Info()
+		if err != nil {
+			return err
+		}
+		line := info.Mode().String() + " " + strings.TrimPrefix(path, s.Root)
+		if info.Mode().IsRegular() {
+			raw, err := os.ReadFile(path)
+			if err != nil {
+				return err
+			}
+			line += " " + string(raw)
+		}
+		all = append(all, line)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// install plans and applies.
+func install(t *testing.T, s Settings, in Install) error {
+	t.Helper()
+	i, err := Plan(s, in)
+	if err != nil {
+		return err
+	}
+	return i.Apply(t.Context())
+}
+
+func mustInstall(t *testing.T, s Settings, in Install) {
+	t.Helper()
+	if err := install(t, s, in); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestBadSettingsChangeNothing(t *testing.T) {
+	s, _ := machine(t, Systemd)
+	mustInstall(t, s, Install{Arguments: []string{"--disable=gc"}})
+	before := tree(t, s)
+	for _, tc := range []struct {
+		name     string
+		settings func(*Settings)
+		in       Install
+		want     string
+	}{
+		{name: "another command", in: Install{Arguments: []string{"gc"}}, want: `"gc" does not`},
+		{name: "empty argument first", in: Install{Arguments: []string{""}}, want: "start with -"},
+		{name: "line break", in: Install{Arguments: []string{"--x=a\nb"}}, want: "line break"},
+		{name: "line break in the environment", in: Install{Environment: []string{"REAP_X=a\nb"}}, want: "REAP_X holds a line break"},
+		{name: "relative data", in: Install{Arguments: []string{"--data-dir=data"}}, want: "must start with /"},
+		{name: "relative data in the environment", in: Install{Environment: []string{"REAP_DATA_DIR=data"}}, want: "must start with /"},
+		{name: "name", settings: func(s *Settings) { s.Name = "../x" }, want: "--name"},
+		{name: "relative directory", settings: func(s *Settings) { s.BinDir = "bin" }, want: "--bin-dir"},
+		{name: "space", settings: func(s *Settings) { s.SystemdDir = "/a b" }, want: "--systemd-dir"},
+		{name: "no program", settings: func(s *Settings) { s.BinDir = "/opt/bin" }, want: "there is no program /opt/bin/reap"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			s := s
+			if tc.settings != nil {
+				tc.settings(&s)
+			}
+			if err := install(t, s, tc.in); err == nil || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("got %v, want an error with %q", err, tc.want)
+			}
+			if after := tree(t, s); !slices.Equal(before, after) {
+				t.Errorf("files changed:\n%q\n%q", before, after)
+			}
+		})
+	}
+	put(t, s, "/etc/reap/config.yaml", "data-dir: [", 0o644)
+	if err := install(t, s, Install{}); err == nil || !strings.Contains(err.Error(), "config.yaml") {
+		t.Errorf("got %v, want an error about config.yaml", err)
+	}
+}
+
+func TestDryRunWritesNothing(t *testing.T) {
+	s, out := machine(t, Systemd)
+	before := tree(t, s)
+	i, err := Plan(s, Install{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := i.DryRun(); err != nil {
+		t.Fatal(err)
+	}
+	if after := tree(t, s); !slices.Equal(before, after) {
+		t.Errorf("files changed:\n%q\n%q", before, after)
+	}
+	if !strings.Contains(out.String(), "would write /etc/systemd/system/reap.service") {
+		t.Errorf("it says %q", out)
+	}
+}
+
+func TestArgumentsAreKept(t *testing.T) {
+	s, out := machine(t, OpenRC)
+	first := []string{"--disable=gc", "it's odd", ""}
+	mustInstall(t, s, Install{Arguments: first})
+	before := tree(t, s)
+	mustInstall(t, s, Install{})
+	if after := tree(t, s); !slices.Equal(before, after) {
+		t.Errorf("files changed:\n%q\n%q", before, after)
+	}
+	if !strings.Contains(out.String(), "keeping the arguments") || strings.Contains(out.String(), "it's odd") {
+		t.Errorf("it says %q", out)
+	}
+	mustInstall(t, s, Install{Arguments: []string{"server"}})
+	if got := recorded(get(t, s, "/etc/init.d/reap"), "# arguments: "); got != "" {
+		t.Errorf("it keeps %s", got)
+	}
+	mustInstall(t, s, Install{Arguments: []string{"server", "--log-level=debug"}})
+	if got := recorded(get(t, s, "/etc/init.d/reap"), "# arguments: "); got != "'--log-level=debug'" {
+		t.Errorf("it has the arguments %s", got)
+	}
+}
+
+func TestEnvironmentIsKept(t *testing.T) {
+	s, _ := machine(t, Systemd)
+	put(t, s, "/etc/reap/reap.env", "# mine\nREAP_A=\"1\"\nREAP_B=2\nREAP_B=3\nOTHER=x", 0o644)
+	mustInstall(t, s, Install{Environment: []string{"REAP_B=4", "REAP_A=1", "PATH=/bin", "REAP_BAD-NAME=x", "XREAP_=y"}})
+	if got, want := get(t, s, "/etc/reap/reap.env"), "# mine\nREAP_A=\"1\"\nOTHER=x\nREAP_B=\"4\"\n"; got != want {
+		t.Errorf("the environment file is %q, want %q", got, want)
+	}
+	info, err := os.Stat(s.Root + "/etc/reap/reap.env")
+	if err != nil || info.Mode() != 0o600 {
+		t.Errorf("its mode is %v (%v)", info.Mode(), err)
+	}
+}
+
+func TestDataDir(t *testing.T) {
+	for _, tc := range []struct {
+		name        string
+		service     string
+		user        int
+		in          Install
+		environment string
+		files       map[string]string
+		want        string
+	}{
+		{name: "default", want: "/var/lib/reap"},
+		{name: "argument", in: Install{Arguments: []string{"--data-dir=/a", "--data-dir", "/b"}}, environment: "REAP_DATA_DIR=\"/c\"\n", want: "/b"},
+		{name: "environment", environment: "REAP_DATA_DIR=\"/srv/\\$third\"\n", want: "/srv/$third"},
+		{name: "given now", in: Install{Environment: []string{"REAP_DATA_DIR=/d"}}, environment: "REAP_DATA_DIR=\"/c\"\n", want: "/d"},
+		{name: "file", files: map[string]string{"/etc/reap/config.yaml": "data-dir: /e\n"}, want: "/e"},
+		{name: "later file", files: map[string]string{
+			"/etc/reap/config.yaml": "data-dir: /e\n", "/etc/reap/config.yaml.d/50.yaml": "data-dir: \"/f g\" # x\n",
+			"/etc/reap/config.yaml.d/60.yaml": "log-level: info\n",
+		}, want: "/f g"},
+		{name: "another file", environment: "REAP_CONFIG=\"/srv/x.yaml\"\n", files: map[string]string{"/srv/x.yaml": "data-dir: /h\n"}, want: "/h"},
+		{name: "file of an argument", in: Install{Arguments: []string{"--config", "/srv/y.yaml"}}, environment: "REAP_CONFIG=\"/srv/x.yaml\"\n",
+			files: map[string]string{"/srv/x.yaml": "data-dir: /h\n", "/srv/y.yaml": "data-dir: /i\n"}, want: "/i"},
+		{name: "no file", in: Install{Arguments: []string{"--config="}}, files: map[string]string{"/etc/reap/config.yaml": "data-dir: /e\n"}, want: "/var/lib/reap"},
+		{name: "second service", service: "x", files: map[string]string{"/etc/reap/config.yaml": "data-dir: /e\n"}, want: "/var/lib/reap-x"},
+		{name: "ordinary user", user: 1000, in: Install{DefaultDataDir: "/home/u/.local/share/reap"}, want: "/home/u/.local/share/reap"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			s, _ := machine(t, Systemd)
+			s.Name, s.User = tc.service, tc.user
+			if tc.environment != "" {
+				put(t, s, "/etc/reap/reap.env", tc.environment, 0o600)
+			}
+			for path, content := range tc.files {
+				put(t, s, path, content, 0o644)
+			}
+			i, err := Plan(s, tc.in)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if i.dataDir != tc.want {
+				t.Errorf("data directory is %q, want %q", i.dataDir, tc.want)
+			}
+		})
+	}
+}
+
+// A file that cannot be written leaves the old one, and nothing beside it.
+func TestWriteIsAllOrNothing(t *testing.T) {
+	s, _ := machine(t, Systemd)
+	p, err := locate(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	put(t, s, "/etc/target/in-the-way", "", 0o644) // no file can take the place of a directory that holds something
+	before := tree(t, s)
+	if err := p.write(file{path: "/etc/target", content: "x", mode: 0o644}); err == nil {
+		t.Error("it was written")
+	}
+	if after := tree(t, s); !slices.Equal(before, after) {
+		t.Errorf("files changed:\n%q\n%q", before, after)
+	}
+}
+
+// fake makes a command of an init system that runs a script; $t is a directory for its state.
+func fake(t *testing.T, dir, name, script string) {
+	t.Helper()
+	if err := os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\nt="+dir+"\n"+script), 0o755); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestOpenRCWaitsForAnAnswer(t *testing.T) {
+	s, out := machine(t, OpenRC)
+	put(t, s, "/run/openrc/softlevel", "", 0o644)
+	commands := t.TempDir()
+	fake(t, commands, "rc-update", "")
+	fake(t, commands, "rc-service", `case $2 in start) : >$t/active ;; status) [ -e $t/active ] ;; esac`)
+	t.Setenv("PATH", commands)
+	put(t, s, "/var/lib/reap/ready.json", `{"pid": 999999999}`, 0o644) // of one that was killed
+	err := install(t, s, Install{Hash: hash, Wait: time.Millisecond})
+	if err == nil || !strings.Contains(err.Error(), "did not become ready") {
+		t.Fatalf("got %v", err)
+	}
+	if _, err := os.Stat(s.Root + "/run/reap-install.pending"); err != nil {
+		t.Errorf("nothing says that a restart is due: %v", err)
+	}
+	put(t, s, "/var/lib/reap/ready.json", `{"pid": 1}`, 0o644)
+	mustInstall(t, s, Install{Hash: hash, Wait: time.Hour})
+	if !strings.Contains(out.String(), "restart of reap") || !strings.Contains(out.String(), "reap is ready") {
+		t.Errorf("it says %q", out)
+	}
+	if _, err := os.Stat(s.Root + "/run/reap-install.pending"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("something says that a restart is due: %v", err)
+	}
+	out.Reset()
+	mustInstall(t, s, Install{Hash: hash, Wait: time.Hour})
+	if !strings.Contains(out.String(), "nothing changed") {
+		t.Errorf("it says %q", out)
+	}
+}
+
+func TestPurgeTakesOnlyReapsData(t *testing.T) {
+	s, _ := machine(t, None)
+	mustInstall(t, s, Install{Arguments: []string{"--data-dir=/srv"}})
+	put(t, s, "/srv/db/state.db", "", 0o600)
+	put(t, s, "/srv/last-time", "", 0o600)
+	put(t, s, "/srv/precious", "", 0o600)
+	put(t, s, "/elsewhere/keep", "", 0o600)
+	if err := os.Symlink(s.Root+"/elsewhere", s.Root+"/srv/db/link"); err != nil {
+		t.Fatal(err)
+	}
+	u, err := PlanUninstall(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := tree(t, s)
+	if err := u.Apply(t.Context(), true); err == nil || !strings.Contains(err.Error(), "precious") {
+		t.Fatalf("got %v", err)
+	}
+	if after := tree(t, s); !slices.Equal(before, after) {
+		t.Errorf("files changed:\n%q\n%q", before, after)
+	}
+	if err := os.Remove(s.Root + "/srv/precious"); err != nil {
+		t.Fatal(err)
+	}
+	put(t, s, "/srv/ready.json", `{"pid": 1}`, 0o600)
+	if err := u.Apply(t.Context(), true); err == nil || !strings.Contains(err.Error(), "process 1") {
+		t.Fatalf("got %v", err)
+	}
+	if err := os.Remove(s.Root + "/srv/ready.json"); err != nil {
+		t.Fatal(err)
+	}
+	if err := u.Apply(t.Context(), true); err != nil {
+		t.Fatal(err)
+	}
+	if exists(s.Root+"/srv") || exists(s.Root+"/usr/local/bin/reap") || !exists(s.Root+"/elsewhere/keep") {
+		t.Errorf("left: %q", tree(t, s))
+	}
+	var missing errNotInstalled
+	if _, err := PlanUninstall(s); !errors.As(err, &missing) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// An interrupted removal has not stopped the service for sure, so nothing is removed.
+func TestInterruptedUninstallRemovesNothing(t *testing.T) {
+	for _, kind := range []string{Systemd, OpenRC} {
+		t.Run(kind, func(t *testing.T) {
+			s, _ := machine(t, kind)
+			mustInstall(t, s, Install{})
+			commands := t.TempDir()
+			for _, name := range []string{"systemctl", "rc-service", "rc-update"} {
+				fake(t, commands, name, "exit 1")
+			}
+			t.Setenv("PATH", commands)
+			put(t, s, "/run/systemd/system/x", "", 0o644)
+			u, err := PlanUninstall(s)
+			if err != nil {
+				t.Fatal(err)
+			}
+			before := tree(t, s)
+			ctx, cancel := context.WithCancel(t.Context())
+			cancel()
+			if err := u.Apply(ctx, false); !errors.Is(err, context.Canceled) {
+				t.Errorf("got %v", err)
+			}
+			if after := tree(t, s); !slices.Equal(before, after) {
+				t.Errorf("files changed:\n%q\n%q", before, after)
+			}
+		})
+	}
+}

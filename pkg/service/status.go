@@ -1,0 +1,111 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"text/tabwriter"
+)
+
+// Status says how a service is. Its fields are stable.
+type Status struct {
+	// Version is that of this format.
+	Version int `json:"version"`
+	// Service is the name of the service, and Init the init system that it is installed for: systemd, openrc, or none.
+	Service string `json:"service"`
+	Init    string `json:"init"`
+	// Installed, Enabled, Active and Ready say that it was installed, starts with the machine, runs, and answers.
+	Installed bool `json:"installed"`
+	Enabled   bool `json:"enabled"`
+	Active    bool `json:"active"`
+	Ready     bool `json:"ready"`
+	// RestartPending means that something has changed that it does not run with yet.
+	RestartPending bool `json:"restartPending"`
+	// PID is the process of the server that is ready, if the caller may know.
+	PID int `json:"pid,omitempty"`
+	// Paths of what belongs to it.
+	Binary          string `json:"binary,omitempty"`
+	Definition      string `json:"definition,omitempty"`
+	EnvironmentFile string `json:"environmentFile,omitempty"`
+	DataDir         string `json:"dataDir,omitempty"`
+	UninstallScript string `json:"uninstallScript,omitempty"`
+}
+
+// ReadStatus finds out how a service is. It changes nothing, and needs no rights but to see who runs.
+func ReadStatus(ctx context.Context, s Settings) (Status, error) {
+	p, err := locate(s)
+	if err != nil {
+		return Status{}, err
+	}
+	init := p.findInit()
+	status := Status{Version: 1, Service: p.service, Init: init.kind}
+	r, err := p.readRecord()
+	if missing := (errNotInstalled{}); errors.As(err, &missing) {
+		return status, nil
+	}
+	if err != nil {
+		return status, err
+	}
+	p.unit, p.rcScript = r.unit, r.rcScript
+	status.Init = r.init
+	status.Binary, status.DataDir, status.UninstallScript = p.binary(), r.dataDir, p.uninstallScript(p.BinDir)
+	status.PID = p.server(r.dataDir)
+	if r.init == None {
+		status.Installed = executable(p.at(p.binary()))
+		status.Active, status.Ready = status.PID > 0, status.PID > 0
+		return status, nil
+	}
+	status.Definition, status.EnvironmentFile = p.definition(r.init), r.envFile
+	status.Installed = isFile(p.at(status.Definition))
+	if !status.Installed || init.kind != r.init {
+		return status, nil
+	}
+	status.Enabled = p.enabled(ctx, init)
+	if !init.running {
+		return status, nil
+	}
+	status.Active = p.active(ctx, r.init)
+	// systemd is told by the server; OpenRC knows of a process alone.
+	status.Ready = status.Active && (r.init == Systemd || status.PID > 0)
+	status.RestartPending = status.Active && exists(p.at(p.mark))
+	return status, ctx.Err()
+}
+
+// Verdict is an error if the service does not run.
+func (s Status) Verdict() error {
+	switch {
+	case !s.Installed:
+		return fmt.Errorf("%s is not installed: 'reap service install' does it", s.Service)
+	case !s.Active && s.Init == Systemd:
+		return fmt.Errorf("%s does not run: systemctl start %s", s.Service, s.Service)
+	case !s.Active && s.Init == OpenRC:
+		return fmt.Errorf("%s does not run: rc-service %s start", s.Service, s.Service)
+	case !s.Active:
+		return fmt.Errorf("no server is ready on %s, and nothing here starts one: run '%s server'", s.DataDir, s.Binary)
+	case !s.Ready:
+		return fmt.Errorf("%s runs and is not ready: see /var/log/%s.log", s.Service, s.Service)
+	}
+	return nil
+}
+
+// Print writes it for people.
+func (s Status) Print(out io.Writer) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(w, "service\t%s\n", s.Service)
+	fmt.Fprintf(w, "init system\t%s\n", s.Init)
+	for _, f := range []struct {
+		name string
+		is   bool
+	}{{"installed", s.Installed}, {"enabled", s.Enabled}, {"active", s.Active}, {"ready", s.Ready}, {"restart pending", s.RestartPending}} {
+		fmt.Fprintf(w, "%s\t%s\n", f.name, map[bool]string{true: "yes", false: "no"}[f.is])
+	}
+	for _, f := range []struct{ name, value string }{
+		{"binary", s.Binary}, {"definition", s.Definition}, {"settings", s.EnvironmentFile}, {"data", s.DataDir}, {"uninstall", s.UninstallScript},
+	} {
+		if f.value != "" {
+			fmt.Fprintf(w, "%s\t%s\n", f.name, f.value)
+		}
+	}
+	return w.Flush()
+}
