@@ -4,7 +4,6 @@ import (
 	"context"
 	"testing"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -62,42 +61,4 @@ spec:
 	s.mustExist(t, configMaps, solid)
 	s.delete(t, apiServices, api)
 	s.awaitGone(t, apiServices, api)
-}
-
-// TestQuotaThatRefuses has the API server refuse whatever is made in a namespace, events too: deletions by every policy go on there,
-// and a ring is broken.
-func TestQuotaThatRefuses(t *testing.T) {
-	t.Parallel()
-	s := start(t, "--kube-apiserver-arg=enable-admission-plugins=ResourceQuota")
-	ns := s.namespace(t, "quota")
-	block := true
-	blocking := func(r metav1.OwnerReference) metav1.OwnerReference {
-		r.BlockOwnerDeletion = &block
-		return r
-	}
-	back, front, free := s.create(t, configMaps, ns, "back"), s.create(t, configMaps, ns, "front"), s.create(t, configMaps, ns, "free")
-	s.createMany(t, 10, secrets, ns, "behind", owner(back))
-	s.createMany(t, 10, secrets, ns, "below", blocking(owner(front)))
-	s.createMany(t, 10, secrets, ns, "freed", owner(free))
-	one := s.create(t, configMaps, ns, "one")
-	one = s.setOwners(t, configMaps, one, blocking(owner(s.create(t, configMaps, ns, "two", blocking(owner(one))))))
-	s.from(t, quotas, ns, `
-apiVersion: v1
-kind: ResourceQuota
-metadata: {name: test}
-spec: {hard: {count/configmaps: "1", count/secrets: "1", count/events: "1", count/events.events.k8s.io: "1"}}
-`)
-	await(t, "the quota to refuse", func(ctx context.Context) (bool, any) {
-		_, err := s.dyn.Resource(secrets.gvr).Namespace(ns).Create(ctx, object(secrets, "too-much"), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
-		return apierrors.IsForbidden(err), err
-	})
-	s.delete(t, configMaps, back)
-	s.deleteAs(t, configMaps, front, foreground)
-	s.deleteAs(t, configMaps, free, orphan)
-	s.deleteAs(t, configMaps, one, foreground)
-	s.awaitCount(t, 0, configMaps, ns)
-	s.awaitCount(t, 10, secrets, ns)
-	if all, err := s.kube.CoreV1().Events(ns).List(t.Context(), metav1.ListOptions{}); err != nil || len(all.Items) > 0 {
-		t.Errorf("the quota let %d events pass (%v)", len(all.Items), err)
-	}
 }
