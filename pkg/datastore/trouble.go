@@ -91,14 +91,6 @@ func (t *trouble) Error() string {
 	return fmt.Sprintf(markUnavailable+"the database in %s could not be used: see the kernel's log, and the state of the disk (%v)", t.dir, t.err)
 }
 
-// code is the HTTP status that says the same.
-func (t *trouble) code() int {
-	if t.kind == full {
-		return http.StatusInsufficientStorage
-	}
-	return http.StatusServiceUnavailable
-}
-
 // GRPCStatus makes it a status of gRPC. It is not Unavailable, which etcd's client would try again a hundred times.
 func (t *trouble) GRPCStatus() *status.Status {
 	if t.kind == full {
