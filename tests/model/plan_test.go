@@ -313,7 +313,7 @@ func (d *deletion) compare(m *model, res *plan.Result, ended []types.UID) error 
 				left[i].BlockOwnerDeletion = graph.False
 			}
 		}
-		if twin := m.twins(o.Record.References); !slices.Equal(slices.DeleteFunc(left, twin), slices.DeleteFunc(slices.Clone(now.refs), twin)) {
+		if twin := namedTwice(o.Record.References); !slices.Equal(slices.DeleteFunc(left, twin), slices.DeleteFunc(slices.Clone(now.refs), twin)) {
 			bad("%s: foretold references %v, it has %v", uid, left, now.refs)
 		}
 	}
@@ -335,12 +335,12 @@ func (d *deletion) compare(m *model, res *plan.Result, ended []types.UID) error 
 	return errors.Join(errs...)
 }
 
-// twins tells which of the references name an owner that has gone, and that others of them name through another
-// resource. Each resource has a monitor: while only one has shown the end, the reference through it may be dropped.
-func (m *model) twins(refs []graph.Reference) func(graph.Reference) bool {
+// namedTwice tells which of the references name an owner that others of them name through another resource. Each resource has
+// a monitor: while only one has shown that the owner waits or has gone, the reference through it may be dropped.
+func namedTwice(refs []graph.Reference) func(graph.Reference) bool {
 	return func(r graph.Reference) bool {
 		group, _ := splitAPIVersion(r.APIVersion)
-		return m.server.objects[r.UID] == nil && slices.ContainsFunc(refs, func(other graph.Reference) bool {
+		return slices.ContainsFunc(refs, func(other graph.Reference) bool {
 			otherGroup, _ := splitAPIVersion(other.APIVersion)
 			return other.UID == r.UID && otherGroup != group
 		})
