@@ -357,3 +357,25 @@ func TestNothingIsWrittenAfterAFailedSync(t *testing.T) {
 		t.Errorf("the store says %d", code)
 	}
 }
+
+// A write that frees one block must not let everybody in for the next.
+func TestDiskThatHasHardlyAnyRoomStaysFull(t *testing.T) {
+	dir := smallDisk(t, "4m")
+	d := newDisk(dir, 2<<20, prometheus.NewRegistry())
+	filler := filepath.Join(dir, "filler")
+	if err := os.WriteFile(filler, make([]byte, 2<<20), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.probe(); !errors.Is(err, syscall.ENOSPC) {
+		t.Errorf("with room for the reserve alone: %v", err)
+	}
+	if err := os.Truncate(filler, 512<<10); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.probe(); err != nil {
+		t.Errorf("with room for the reserve and more: %v", err)
+	}
+	if err := d.probe(); err != nil {
+		t.Errorf("once more, with the reserve held: %v", err)
+	}
+}
