@@ -92,6 +92,10 @@ func TestClaimsFollowTheStatefulSetsRetentionPolicy(t *testing.T) {
 				o := s.from(t, statefulSets, ns, fmt.Sprintf(stateful, says))
 				s.awaitOwned(t, 2, pods, ns, o)
 				s.awaitCount(t, 2, claims, ns)
+				if left == 0 {
+					// The controller makes the set an owner after it has made the claim, and never if the set goes first.
+					s.awaitOwned(t, 2, claims, ns, o)
+				}
 				s.deleteAs(t, statefulSets, o, policy)
 				s.awaitGone(t, statefulSets, o)
 				s.awaitCount(t, 0, pods, ns)
