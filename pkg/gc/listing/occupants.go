@@ -3,10 +3,10 @@ package listing
 import (
 	"context"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
+	"github.com/reap-dev/reap/pkg/gc/act"
 	"github.com/reap-dev/reap/pkg/gc/graph"
 	"github.com/reap-dev/reap/pkg/gc/relink"
 )
@@ -42,7 +42,7 @@ func Occupants(ctx context.Context, config *rest.Config, all []relink.Dangling) 
 			return
 		case err == nil:
 			at.Record = graph.RecordOf(m)
-		case apierrors.IsNotFound(err):
+		case act.IsNotFound(err, o.Resource.GroupResource(), o.At.Name):
 		case ofAll(err):
 			l.stop(err)
 			return
