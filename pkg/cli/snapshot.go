@@ -254,7 +254,7 @@ func restoreSnapshotCommand() *cli.Command {
 			bar := newKeyBar(c.App.ErrWriter, "restoring")
 			defer bar.done()
 			done, err := server.Restore{
-				DataDir: dataDir, From: in, WithoutPKI: c.Bool("without-pki"), Now: time.Now(), Progress: bar.show,
+				DataDir: dataDir, From: in, WithoutPKI: c.Bool("without-pki"), Now: time.Now(), Version: Version, Progress: bar.show,
 			}.Run(c.Context)
 			if err != nil {
 				return failed(err)

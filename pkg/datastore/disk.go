@@ -85,7 +85,7 @@ func (d *disk) free() (bytes int64, known bool) {
 	if err := unix.Statfs(d.dir, &s); err != nil {
 		return 0, false
 	}
-	return int64(s.Bavail) * s.Bsize, true
+	return int64(s.Bavail) * int64(s.Bsize), true // Bsize is an int32 on arm
 }
 
 func (d *disk) refuse(t *trouble) {

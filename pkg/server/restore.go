@@ -30,6 +30,8 @@ type Restore struct {
 	// WithoutPKI leaves the keys and certificates as they are.
 	WithoutPKI bool
 	Now        time.Time
+	// Version is this build's, for the format file.
+	Version string
 	// Progress is called after each restored key with the number of restored and of all keys; may be nil.
 	Progress func(done, all int64)
 }
@@ -170,6 +172,9 @@ func (r Restore) exchange(work string, b built) (kept []string, err error) {
 		if err := writeMarker(config.PKIDir(r.DataDir), r.marker(b)); err != nil {
 			return kept, err
 		}
+	}
+	if err := writeFormat(r.DataDir, r.Version); err != nil {
+		return kept, err
 	}
 	if err := writeRecord(restoredFile(r.DataDir), restored{Made: b.manifest.Made, At: r.Now.UTC().Truncate(time.Second)}); err != nil {
 		return kept, err

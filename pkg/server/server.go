@@ -77,6 +77,9 @@ func (s *server) run(ctx context.Context) (err error) {
 		return err
 	}
 	defer dir.close()
+	if err := checkFormat(s.cfg.DataDir); err != nil {
+		return err
+	}
 	if err := s.checkStore(ctx); err != nil {
 		return err
 	}
@@ -86,6 +89,10 @@ func (s *server) run(ctx context.Context) (err error) {
 		return err
 	}
 	s.greet()
+	if err := writeFormat(s.cfg.DataDir, s.cfg.Version); err != nil {
+		// A full disk must not keep a server from starting that would make room. Without the file the format counts as 1, which it is.
+		logrus.WithError(err).Warn("cannot record the data directory's format")
+	}
 	store, err := datastore.Start(ctx, datastore.Options{
 		Dir:          s.cfg.DataDir,
 		Endpoint:     s.cfg.DatastoreEndpoint,

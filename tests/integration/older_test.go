@@ -112,3 +112,22 @@ func unpack(t *testing.T, archive, into string) {
 		}
 	}
 }
+
+// TestNewerBuildsDataIsRefused, before anything is written.
+func TestNewerBuildsDataIsRefused(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "format.json"), []byte(`{"format": 99, "version": "v9.9.9"}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	run(t, "server", "--config=", "--data-dir", dir, "--https-listen-port=0").mustFail(t, "v9.9.9", "format 99", "reap snapshot restore")
+	left, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range left {
+		if name := f.Name(); name != "format.json" && name != "lock" {
+			t.Errorf("%s was made", name)
+		}
+	}
+}

@@ -1,0 +1,49 @@
+package server
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestNewerFormatIsRefused(t *testing.T) {
+	dir := t.TempDir()
+	if err := checkFormat(dir); err != nil {
+		t.Errorf("a data directory from before the file: %v", err)
+	}
+	if err := writeFormat(dir, "v1"); err != nil {
+		t.Fatal(err)
+	}
+	if err := checkFormat(dir); err != nil {
+		t.Errorf("this build's own format: %v", err)
+	}
+	if err := writeRecord(formatFile(dir), layout{format + 1, "v9.9.9"}); err != nil {
+		t.Fatal(err)
+	}
+	err := checkFormat(dir)
+	if err == nil || !strings.Contains(err.Error(), "v9.9.9") || !strings.Contains(err.Error(), dir) {
+		t.Errorf("a newer build's: %v", err)
+	}
+	// A snapshot is how to go back to an older build.
+	restore(t, dir, aSnapshot(t, nil))
+	if err := checkFormat(dir); err != nil {
+		t.Errorf("after a restore: %v", err)
+	}
+}
+
+// The file says who began with this format, not who started last.
+func TestFormatIsWrittenOnce(t *testing.T) {
+	dir := t.TempDir()
+	for _, version := range []string{"first", "second"} {
+		if err := writeFormat(dir, version); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if raw, err := os.ReadFile(formatFile(dir)); err != nil || !strings.Contains(string(raw), "first") {
+		t.Errorf("%s, %v", raw, err)
+	}
+	if err := writeFormat(filepath.Join(dir, "missing"), "third"); err == nil || !strings.Contains(err.Error(), "format.json") {
+		t.Errorf("where nothing can be written: %v", err)
+	}
+}
