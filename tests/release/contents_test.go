@@ -117,11 +117,13 @@ func TestPlugin(t *testing.T) {
 		Spec     struct {
 			Version   string
 			Platforms []struct {
-				Selector struct{ MatchLabels map[string]string }
-				URI      string
-				SHA256   string
-				Bin      string
-				Files    []struct{ From, To string }
+				Selector struct {
+					MatchLabels map[string]string `yaml:"matchLabels"`
+				}
+				URI    string
+				SHA256 string
+				Bin    string
+				Files  []struct{ From, To string }
 			}
 		}
 	}
@@ -138,7 +140,7 @@ func TestPlugin(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := fmt.Sprintf("%x", sha256.Sum256(content)); got != p.SHA256 || p.Selector.MatchLabels["os"] != "linux" || p.Bin != "kubectl-reap" || len(p.Files) != 2 {
+		if got := fmt.Sprintf("%x", sha256.Sum256(content)); got != p.SHA256 || p.Selector.MatchLabels["os"] != "linux" || p.Selector.MatchLabels["arch"] != a.goarch || p.Bin != "kubectl-reap" || len(p.Files) != 2 {
 			t.Errorf("%s has %s: %+v", archive, got, p)
 		}
 		top := t.TempDir()
