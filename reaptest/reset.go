@@ -73,22 +73,22 @@ func (s *Server) reset(ctx context.Context) (freed map[key]string, err error) {
 		return nil, fmt.Errorf("what it held at the start could not be listed: %w", s.keepErr)
 	}
 	r := newResetting(s.clients, s.kept)
-	for clean := 0; ; {
-		if r.pass(ctx) {
-			clean++
-		} else {
-			clean = 0
-		}
-		// After a deletion only a second look can tell: a controller may just have been making something.
-		if clean == 2 || clean == 1 && r.writes.Load() == 0 {
+	for before := false; ; {
+		clean := r.pass(ctx)
+		if clean && (before || r.writes.Load() == 0) {
 			return r.freed, nil
 		}
+		before = clean
 		select {
 		case <-time.After(poll):
 		case <-s.process.ended:
 			return r.freed, fmt.Errorf("the server ended by itself: %s%s", s.process.cmd.ProcessState, s.process.log.end())
 		case <-ctx.Done():
 			return r.freed, fmt.Errorf("after %s it is not as it was:%s", s.resetWithin, r.left())
+		}
+		// After a deletion only a second look can tell: a controller may just have been making something.
+		if clean && r.unchanged(ctx, r.now) {
+			return r.freed, nil
 		}
 	}
 }

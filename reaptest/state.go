@@ -39,6 +39,8 @@ type served map[schema.GroupResource]schema.GroupVersionResource
 type state struct {
 	objects map[key]*metav1.PartialObjectMetadata
 	served  served
+	// revision is that of the store while all were listed, and "" if something was written meanwhile.
+	revision string
 }
 
 // clients are what it takes to see and change everything.
@@ -76,7 +78,8 @@ func (c *clients) of(k key, s served) dynamic.ResourceInterface {
 // state lists the metadata of all objects. With an error it is all that could be listed.
 func (c *clients) state(ctx context.Context) (state, error) {
 	now := state{objects: map[key]*metav1.PartialObjectMetadata{}}
-	var mu sync.Mutex // protects now.objects
+	var mu sync.Mutex // protects what follows, and now.objects
+	revisions := map[string]bool{}
 	var err error
 	now.served, err = c.visit(func(r schema.GroupVersionResource) error {
 		list, err := c.metadata.Resource(r).List(ctx, metav1.ListOptions{})
@@ -85,13 +88,24 @@ func (c *clients) state(ctx context.Context) (state, error) {
 		}
 		mu.Lock()
 		defer mu.Unlock()
+		revisions[list.ResourceVersion] = true
 		for i := range list.Items {
 			o := &list.Items[i]
 			now.objects[key{r.GroupResource(), o.Namespace, o.Name}] = o
 		}
 		return nil
 	})
+	if len(revisions) == 1 {
+		for now.revision = range revisions {
+		}
+	}
 	return now, err
+}
+
+// unchanged reports whether nothing at all has been written since the state was listed.
+func (c *clients) unchanged(ctx context.Context, since state) bool {
+	list, err := c.metadata.Resource(since.served[namespaces]).List(ctx, metav1.ListOptions{Limit: 1})
+	return err == nil && list.ResourceVersion == since.revision
 }
 
 // visit calls f for each resource whose objects can be listed and deleted, for several at once, and returns these
