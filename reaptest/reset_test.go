@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/dynamic"
@@ -111,6 +112,20 @@ spec:
     schema:
       openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}
 ---
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: racks.example.com}
+spec:
+  group: example.com
+  scope: Cluster
+  names: {plural: racks, singular: rack, kind: Rack, listKind: RackList}
+  conversion:
+    strategy: Webhook
+    webhook: {conversionReviewVersions: [v1], clientConfig: {url: "https://127.0.0.1:1/"}}
+  versions:
+  - {name: v1, served: true, storage: true, schema: &any {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}
+  - {name: v2, served: true, storage: false, schema: *any}
+---
 {apiVersion: v1, kind: Namespace, metadata: {name: library}}
 ---
 {apiVersion: v1, kind: Namespace, metadata: {name: cellar, finalizers: [example.com/key]}}
@@ -118,6 +133,8 @@ spec:
 {apiVersion: example.com/v1, kind: Book, metadata: {name: novel, namespace: library, finalizers: [example.com/archive]}}
 ---
 {apiVersion: example.com/v1, kind: Book, metadata: {name: atlas, namespace: default}}
+---
+{apiVersion: example.com/v1, kind: Rack, metadata: {name: unreadable, finalizers: [example.com/shelf]}}
 ---
 {apiVersion: v1, kind: ConfigMap, metadata: {name: held, namespace: default, finalizers: [example.com/hold]}}
 ---
@@ -194,6 +211,15 @@ func makeMix(t *testing.T, s *reaptest.Server) {
 	}
 }
 
+// mustNotBeListed proves that the mix has what cannot be listed.
+func mustNotBeListed(t *testing.T, s *reaptest.Server) {
+	t.Helper()
+	racks := schema.GroupVersionResource{Group: "example.com", Version: "v2", Resource: "racks"}
+	if _, err := dynamic.NewForConfigOrDie(s.Config()).Resource(racks).List(t.Context(), metav1.ListOptions{}); err == nil {
+		t.Error("a dead webhook converts racks")
+	}
+}
+
 func TestReset(t *testing.T) {
 	s := reaptest.Start(t)
 	before := settled(t, s)
@@ -241,6 +267,7 @@ func TestReset(t *testing.T) {
 		}
 	}
 	makeMix(t, s)
+	mustNotBeListed(t, s)
 
 	r := &recorded{TB: t, ctx: t.Context()}
 	s.Reset(r)
@@ -248,6 +275,7 @@ func TestReset(t *testing.T) {
 	for _, want := range []string{
 		"books.example.com/novel in namespace library: example.com/archive", "configmaps/held in namespace default: example.com/hold",
 		"configmaps/stuck in namespace default: example.com/stuck", "namespaces/cellar: example.com/key",
+		"racks.example.com/unreadable: example.com/shelf",
 	} {
 		if !strings.Contains(r.logged, want) {
 			t.Errorf("%q is not in the test's output:\n%s", want, r.logged)

@@ -23,7 +23,7 @@ const (
 	requestTimeout = 10 * time.Second
 )
 
-// Server is a running server. Its methods are safe for concurrent use.
+// Server is a running server. Its methods are safe for concurrent use; [Server.Reset] says what it expects of others.
 type Server struct {
 	// Kubeconfig is the path of a kubeconfig with the client certificate of an administrator, for programs
 	// that want a file. It lies in the data directory and goes with it.
