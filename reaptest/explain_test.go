@@ -76,6 +76,7 @@ func TestThatFails(t *testing.T) {
 
 // A failed test's output says what is left, why, and what the server has logged.
 func TestOutputOfFailedTests(t *testing.T) {
+	t.Parallel()
 	test := exec.Command(os.Args[0], "-test.run=^TestThatFails$")
 	test.Env = append(os.Environ(), asFailure+"=1")
 	raw, err := test.CombinedOutput()

@@ -32,6 +32,9 @@ func (c *clients) keep(ctx context.Context) (*kept, error) {
 		defer mu.Unlock()
 		for i := range list.Items {
 			o := &list.Items[i]
+			if o.GetDeletionTimestamp() != nil || r.Resource == "events" {
+				continue // about to go by itself
+			}
 			id := key{r.GroupResource(), o.GetNamespace(), o.GetName()}
 			k.objects[id], k.keys[o.GetUID()] = o, id
 		}

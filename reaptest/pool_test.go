@@ -13,6 +13,7 @@ import (
 )
 
 func TestPool(t *testing.T) {
+	t.Parallel()
 	prepared := 0
 	pool := &reaptest.Pool{Prepare: func(ctx context.Context, s *reaptest.Server) error {
 		prepared++
@@ -66,6 +67,7 @@ func TestPool(t *testing.T) {
 }
 
 func TestPoolWhosePreparationFails(t *testing.T) {
+	t.Parallel()
 	broken := errors.New("broken")
 	pool := &reaptest.Pool{Prepare: func(context.Context, *reaptest.Server) error { return broken }}
 	f := failing{TB: t}

@@ -19,7 +19,7 @@ const (
 // output names the objects that had finalizers of others than Kubernetes. Objects that were changed get their former
 // content back, except for their status. Those that were deleted are created again, with new UIDs. Reset returns when a
 // fresh list shows no difference, and fails the test at once if there still is one after a minute, with what the server
-// has answered.
+// has answered. Events are not kept: all of them go.
 //
 // Webhooks, admission policies and aggregated APIs cannot keep it from that, whether they answer or not: those that were
 // not there at the start go first. What the test itself has started must have ended before, above all its controllers,

@@ -221,6 +221,7 @@ func mustNotBeListed(t *testing.T, s *reaptest.Server) {
 }
 
 func TestReset(t *testing.T) {
+	t.Parallel()
 	s := reaptest.Start(t)
 	before := settled(t, s)
 	c := clientOf(t, s)
@@ -295,6 +296,7 @@ func TestReset(t *testing.T) {
 
 // With nothing in the server that could end a namespace or collect garbage.
 func TestResetWithoutControllers(t *testing.T) {
+	t.Parallel()
 	s := reaptest.Start(t, reaptest.WithArgs("--disable=controllers,gc"))
 	before := everything(t, s)
 	c := clientOf(t, s)
@@ -312,6 +314,7 @@ func TestResetWithoutControllers(t *testing.T) {
 
 // What is kept survives, comes back and gets its owners again.
 func TestKeep(t *testing.T) {
+	t.Parallel()
 	s := reaptest.Start(t)
 	settled(t, s)
 	maps := clientOf(t, s).CoreV1().ConfigMaps("default")
