@@ -8,8 +8,11 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	apiruntime "k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/reap-dev/reap/reaptest"
 )
@@ -19,6 +22,7 @@ type recorded struct {
 	testing.TB
 	ctx     context.Context
 	failure string
+	logged  string
 }
 
 func (r *recorded) Context() context.Context { return r.ctx }
@@ -27,6 +31,8 @@ func (r *recorded) Fatalf(format string, args ...any) {
 	r.failure = fmt.Sprintf(format, args...)
 	runtime.Goexit()
 }
+
+func (r *recorded) Logf(format string, args ...any) { r.logged += fmt.Sprintf(format, args...) + "\n" }
 
 // fails returns what the test in f fails with, and "" if it passes.
 func fails(t *testing.T, f func(testing.TB)) string {
@@ -91,7 +97,13 @@ func TestGoneSaysWhyAnObjectIsLeft(t *testing.T) {
 }
 
 func TestGoneOfAnUnknownKind(t *testing.T) {
-	s := reaptest.Start(t)
+	known := apiruntime.NewScheme()
+	known.AddKnownTypes(schema.GroupVersion{Version: "v1"}, &corev1.ConfigMap{})
+	s := reaptest.Start(t, reaptest.WithScheme(known))
+	s.Gone(t, configMap("absent"))
+	if got := fails(t, func(t testing.TB) { s.Gone(t, &corev1.Secret{}) }); !strings.Contains(got, "WithScheme") {
+		t.Errorf("it fails with %q", got)
+	}
 	book := &unstructured.Unstructured{}
 	book.SetAPIVersion("example.com/v1")
 	book.SetKind("Book")

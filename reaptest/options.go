@@ -1,6 +1,10 @@
 package reaptest
 
-import "io"
+import (
+	"io"
+
+	"k8s.io/apimachinery/pkg/runtime"
+)
 
 // Option changes what [Start] and [Run] do.
 type Option func(*settings)
@@ -10,6 +14,7 @@ type settings struct {
 	args   []string
 	dir    string
 	log    io.Writer
+	scheme *runtime.Scheme
 }
 
 // WithBinary names the reap binary: a path, or a name to be looked for on PATH. The default is
@@ -29,3 +34,7 @@ func WithDir(dir string) Option { return func(s *settings) { s.dir = dir } }
 // WithLog writes the server's log to w too, from another goroutine, until [Server.Stop] returns.
 // t.Output() shows it with the test's own.
 func WithLog(w io.Writer) Option { return func(s *settings) { s.log = w } }
+
+// WithScheme names the scheme by which [Server.Gone] knows the kinds of typed objects. The default is client-go's, to which
+// custom types may have been added.
+func WithScheme(scheme *runtime.Scheme) Option { return func(s *settings) { s.scheme = scheme } }

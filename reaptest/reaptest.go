@@ -26,6 +26,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"k8s.io/client-go/kubernetes/scheme"
 )
 
 // startWithin is ten times what a start takes on a slow machine.
@@ -33,7 +35,8 @@ const startWithin = 2 * time.Minute
 
 // Start starts a server for one test and returns when it is ready. It is stopped when the test and its
 // subtests have ended. The test fails at once if the server does not get ready, with the end of its log,
-// and fails later if the server ends by itself or does not stop in order.
+// and fails later if the server ends by itself or does not stop in order. If the test fails by itself, its output has
+// what [Server.Explain] says.
 func Start(t testing.TB, options ...Option) *Server {
 	t.Helper()
 	s, err := Run(t.Context(), options...)
@@ -45,6 +48,7 @@ func Start(t testing.TB, options ...Option) *Server {
 			t.Error(err)
 		}
 	})
+	s.explain(t, 0)
 	return s
 }
 
@@ -59,7 +63,7 @@ func Run(ctx context.Context, options ...Option) (*Server, error) {
 }
 
 func run(ctx context.Context, options []Option) (_ *Server, err error) {
-	var o settings
+	o := settings{scheme: scheme.Scheme}
 	for _, option := range options {
 		option(&o)
 	}
@@ -67,7 +71,7 @@ func run(ctx context.Context, options []Option) (_ *Server, err error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{dir: o.dir, stopWithin: stopWithin}
+	s := &Server{dir: o.dir, scheme: o.scheme, stopWithin: stopWithin, resetWithin: resetWithin}
 	if s.dir == "" {
 		// Short, unlike a test's own directory: a socket's path is limited.
 		if s.dir, err = os.MkdirTemp("", "reaptest-"); err != nil {
@@ -87,6 +91,7 @@ func run(ctx context.Context, options []Option) (_ *Server, err error) {
 		s.process.kill()
 		return nil, errors.Join(fmt.Errorf("starting %s server: %w%s", binary, err, s.process.log.end()), s.clear())
 	}
+	s.keepErr = s.keep(ctx)
 	return s, nil
 }
 

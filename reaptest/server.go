@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 )
@@ -18,9 +19,11 @@ const (
 	// stopWithin is three times what the server promises.
 	stopWithin = 30 * time.Second
 	poll       = 20 * time.Millisecond
+	// requestTimeout ends requests that wait for a webhook of which the server has not yet heard that it has gone.
+	requestTimeout = 10 * time.Second
 )
 
-// Server is a running server. Its methods are safe for concurrent use.
+// Server is a running server. Its methods are safe for concurrent use; [Server.Reset] says what it expects of others.
 type Server struct {
 	// Kubeconfig is the path of a kubeconfig with the client certificate of an administrator, for programs
 	// that want a file. It lies in the data directory and goes with it.
@@ -30,7 +33,15 @@ type Server struct {
 	process    *process
 	dir        string
 	throwAway  bool // whether dir goes with the server
+	clients    *clients
+	scheme     *runtime.Scheme
+	told       told
 	stopWithin time.Duration
+
+	resetting   sync.Mutex // held by Reset and Keep; protects what follows
+	kept        *kept      // nil as long as nothing could be listed
+	keepErr     error      // why it was nil at the start
+	resetWithin time.Duration
 
 	stopOnce sync.Once
 	stopped  error // what Stop returns
@@ -110,5 +121,17 @@ func (s *Server) readReady() (bool, error) {
 		return false, fmt.Errorf("reading the server's kubeconfig: %w", err)
 	}
 	s.config.QPS = -1 // the server limits; the default of 5 is for clusters that are shared
-	return true, nil
+	return true, s.connect()
+}
+
+// connect makes the clients for what this package itself asks.
+func (s *Server) connect() error {
+	config := s.Config()
+	config.Timeout = requestTimeout
+	config.WarningHandler = rest.NoWarnings{} // about what others have made
+	var err error
+	if s.clients, err = newClients(config); err != nil {
+		return fmt.Errorf("making clients: %w", err)
+	}
+	return nil
 }

@@ -117,7 +117,7 @@ func TestServerThatCannotStart(t *testing.T) {
 				t.Errorf("left behind: %v (%v)", left, err)
 			}
 			f := failing{TB: t}
-			if f.start(test.option); !strings.Contains(f.said, test.want[0]) {
+			if f.do(func() { reaptest.Start(&f, test.option) }); !strings.Contains(f.said, test.want[0]) {
 				t.Errorf("Start fails the test with %q", f.said)
 			}
 		})
@@ -135,13 +135,13 @@ func (f *failing) Fatal(args ...any) {
 	panic(f)
 }
 
-func (f *failing) start(options ...reaptest.Option) {
+func (f *failing) do(start func()) {
 	defer func() {
 		if r := recover(); r != nil && r != f {
 			panic(r)
 		}
 	}()
-	reaptest.Start(f, options...)
+	start()
 }
 
 // A start that is called off leaves nothing.

@@ -16,16 +16,6 @@ func signal(t *testing.T, s *Server, sig os.Signal) {
 	}
 }
 
-func runServer(t *testing.T) *Server {
-	t.Helper()
-	s, err := Run(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = s.Stop() }) // the tests have seen what it returns
-	return s
-}
-
 func mustFailToStop(t *testing.T, s *Server, want ...string) {
 	t.Helper()
 	err := s.Stop()

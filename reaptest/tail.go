@@ -15,7 +15,7 @@ type tail struct {
 
 	mu   sync.Mutex // protects what follows
 	last []byte
-	cut  bool // whether last is not all of it
+	all  int64 // how many bytes there have been
 }
 
 // Write never fails: where a log goes must not matter to the server.
@@ -26,9 +26,9 @@ func (t *tail) Write(p []byte) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.last = append(t.last, p...)
+	t.all += int64(len(p))
 	if extra := len(t.last) - tailSize; extra > 0 {
 		t.last = append(t.last[:0], t.last[extra:]...)
-		t.cut = true
 	}
 	return len(p), nil
 }
@@ -40,9 +40,30 @@ func (t *tail) end() string {
 	switch {
 	case len(t.last) == 0:
 		return "; it logged nothing"
-	case t.cut:
+	case t.all > int64(len(t.last)):
 		return fmt.Sprintf("; the end of its log:\n[…]%s", t.last)
 	default:
 		return fmt.Sprintf("; its log:\n%s", t.last)
 	}
+}
+
+// written returns how many bytes have been written.
+func (t *tail) written() int64 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.all
+}
+
+// since returns what has been written after the first bytes, or the end of it.
+func (t *tail) since(bytes int64) string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	n := t.all - bytes
+	if n == 0 {
+		return "nothing"
+	}
+	if n > int64(len(t.last)) {
+		return fmt.Sprintf("[…]%s", t.last)
+	}
+	return string(t.last[int64(len(t.last))-n:])
 }

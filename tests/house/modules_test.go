@@ -11,7 +11,9 @@ import (
 // requirements are what a go.mod says.
 type requirements struct {
 	Require []struct{ Path, Version string }
-	Replace []struct{ Old, New struct{ Path string } }
+	Replace []struct {
+		Old, New struct{ Path, Version string }
+	}
 }
 
 func readModule(t *testing.T, dir string) requirements {
@@ -46,15 +48,21 @@ func TestReaptestCanBeImported(t *testing.T) {
 	}
 }
 
-// What both modules require is compiled, vetted and checked once only if it is the same.
-func TestReaptestSharesTheProgramsVersions(t *testing.T) {
+// What several modules require is compiled, vetted and checked once only if it is the same.
+func TestModulesShareTheProgramsVersions(t *testing.T) {
 	program := map[string]string{}
-	for _, r := range readModule(t, ".").Require {
+	root := readModule(t, ".")
+	for _, r := range root.Require {
 		program[r.Path] = r.Version
 	}
-	for _, r := range readModule(t, "reaptest").Require {
-		if v, shared := program[r.Path]; shared && v != r.Version {
-			t.Errorf("reaptest/go.mod requires %s %s, go.mod %s: go get it in reaptest", r.Path, r.Version, v)
+	for _, r := range root.Replace {
+		program[r.Old.Path] = r.New.Version
+	}
+	for _, dir := range []string{"reaptest", "examples/operator"} {
+		for _, r := range readModule(t, dir).Require {
+			if v, shared := program[r.Path]; shared && v != r.Version {
+				t.Errorf("%s/go.mod requires %s %s, go.mod %s: go get it in %s", dir, r.Path, r.Version, v, dir)
+			}
 		}
 	}
 }

@@ -61,7 +61,7 @@ func TestBuildContextLeavesOutUnneededFiles(t *testing.T) {
 		"bin/reap", "bin/ca-certificates.crt",
 	}
 	left := []string{
-		".git/HEAD", ".git/config", ".ci/run", "bin/reap-other", "dist/reap-linux-amd64", "docs/edge.md", "reaptest/go.mod", "tests/house/imports_test.go",
+		".git/HEAD", ".git/config", ".ci/run", "bin/reap-other", "dist/reap-linux-amd64", "docs/edge.md", "reaptest/go.mod", "examples/operator/go.mod", "tests/house/imports_test.go",
 		"pkg/cli/cli_test.go", "cli.test", "pkg/cli/cli.test", "cpu.prof", "README.md", "CHANGELOG.md", "Dockerfile", ".dockerignore",
 	}
 	for _, name := range slices.Concat(kept, left) {
