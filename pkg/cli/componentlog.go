@@ -55,8 +55,8 @@ func (f componentFormatter) Format(e *logrus.Entry) ([]byte, error) {
 			e.Level = logrus.DebugLevel
 		}
 	}
-	e.Caller = nil // file and line are for nobody who reads the log
-	if e.Level == logrus.WarnLevel || e.Level < logrus.WarnLevel && isOthers(e) {
+	e.Caller = nil                                                                  // file and line are for nobody who reads the log
+	if e.Level == logrus.WarnLevel || e.Level == logrus.ErrorLevel && isOthers(e) { // what is fatal is shown at once
 		if f.down.Down() {
 			e.Level = logrus.DebugLevel
 		} else if e.Level <= f.level && f.hold(e) {

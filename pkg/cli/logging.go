@@ -76,7 +76,7 @@ func othersLogger(out io.Writer, level logrus.Level) *logrus.Logger {
 	l.SetFormatter(logrus.StandardLogger().Formatter)
 	l.SetLevel(level)
 	if level < logrus.WarnLevel {
-		l.SetLevel(logrus.PanicLevel)
+		l.SetLevel(logrus.FatalLevel)
 	}
 	l.AddHook(errorIsWarning{})
 	return l
@@ -129,7 +129,11 @@ func writeKlogLine(to *logrus.Logger, line []byte) {
 	}
 	text := string(bytes.TrimSpace(message))
 	level := logrus.DebugLevel
-	if len(line) > 0 && (line[0] == 'E' || line[0] == 'F') && !isPassing(text) { // klog itself ends the process after F
+	switch {
+	case len(line) == 0:
+	case line[0] == 'F': // klog itself ends the process afterwards
+		level = logrus.FatalLevel
+	case line[0] == 'E' && !isPassing(text):
 		level = logrus.ErrorLevel
 	}
 	if to.IsLevelEnabled(level) {

@@ -219,6 +219,34 @@ func TestWarningsAreDebugWhileTheDatastoreIsDown(t *testing.T) {
 	}
 }
 
+// TestFatalErrorIsShownAtOnce: nothing is written after it.
+func TestFatalErrorIsShownAtOnce(t *testing.T) {
+	for _, level := range []string{"error", "info"} {
+		var out lockedBuffer
+		down := outage.New()
+		if err := configureLogging(config.Log{Level: level, Format: "json"}, &out, down); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			down.Watch(ctx, func(ctx context.Context) error { <-ctx.Done(); return nil })
+		}()
+		for !down.Hold(func(bool) {}) { // until somebody watches
+			runtime.Gosched()
+		}
+		others := othersLogger(&out, logrus.StandardLogger().GetLevel())
+		writeKlogLine(others, []byte("F1121 03:02:28.000000    1234 file.go:56] no way out\n"))
+		logrus.WithField(componentField, kineComponent).Log(logrus.FatalLevel, "no way out")
+		if n := strings.Count(out.String(), `"level":"fatal","msg":"no way out"`); n != 2 {
+			t.Errorf("at %s: %d of 2 records: %s", level, n, &out)
+		}
+		cancel()
+		<-ended
+	}
+}
+
 // TestEtcdClientsLogAsEverythingElse: kube-apiserver's clients of etcd log nothing by themselves to standard error. Each
 // failed attempt is debug.
 func TestEtcdClientsLogAsEverythingElse(t *testing.T) {
