@@ -21,7 +21,7 @@ package() {
 
 have() { command -v "$1" >/dev/null; }
 
-# A compiler without the C library's headers is found and still cannot build cgo.
+# A compiler may be there without the C library's headers, and then cannot build cgo.
 have_libc_headers() {
 	have gcc || return 1
 	gcc -E -x c -o /dev/null - <<-'C'
@@ -107,8 +107,8 @@ have_postgresql() {
 	return 1
 }
 
-# need_datastores: the database servers that tests run beside reap. REAP_TEST_DATASTORES is where etcd and nats-server
-# are: Debian's are old, so they are built from their modules, with the program's versions of what they share with it.
+# need_datastores: the database servers that tests run beside reap. REAP_TEST_DATASTORES is the directory of etcd and
+# nats-server. Debian's are old, so these are built from their modules, with the program's versions of shared modules.
 # PostgreSQL (postgres, initdb) and MariaDB (mariadbd, mariadb-install-db) are Debian's, which tests find themselves.
 need_datastores() {
 	package postgresql have_postgresql
@@ -125,8 +125,8 @@ need_datastores() {
 	)
 }
 
-# build_tags [TAG...]: the tags of every build and test, and those given, for -tags. kubectl's kustomize can
-# load Go plugins, of which there are none; with that compiled in, the linker keeps every symbol: 40 MB.
+# build_tags [TAG...]: the tags of every build and test, and those given, for -tags. They leave out kustomize's loader
+# of Go plugins, which nobody uses here: with it the linker keeps every symbol, which costs 40 MB.
 build_tags() (
 	IFS=,
 	set -- kustomize_disable_go_plugin_support "$@"
@@ -139,7 +139,7 @@ kubernetes_ldflags() {
 	kubernetes=$(awk '$1 == "k8s.io/kubernetes" && $2 ~ /^v/ { print $2; exit }' go.mod)
 	[ -n "$kubernetes" ] || die "go.mod names no version of k8s.io/kubernetes"
 	minor=${kubernetes#v*.}
-	# The second is where clients get theirs for the User-Agent.
+	# Clients read the second one for the User-Agent.
 	for version_pkg in k8s.io/component-base/version k8s.io/client-go/pkg/version; do
 		printf '%s ' "-X $version_pkg.gitVersion=$kubernetes$1 -X $version_pkg.gitMajor=1 -X $version_pkg.gitMinor=${minor%%.*} -X $version_pkg.gitTreeState=clean -X $version_pkg.gitCommit= -X $version_pkg.buildDate=1970-01-01T00:00:00Z"
 	done

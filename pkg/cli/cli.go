@@ -13,6 +13,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/reap-dev/reap/pkg/config"
+	"github.com/reap-dev/reap/pkg/datastore/outage"
 	"github.com/reap-dev/reap/pkg/server"
 )
 
@@ -33,7 +34,7 @@ func Run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 }
 
 // runServer is what `reap server` runs: server.Run, or a test's own.
-type runServer func(context.Context, config.Server) error
+type runServer func(ctx context.Context, options config.Server, down *outage.Outage) error
 
 func run(ctx context.Context, args []string, stdout, stderr io.Writer, serve runServer) int {
 	switch filepath.Base(args[0]) {

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/reap-dev/reap/pkg/config"
+	"github.com/reap-dev/reap/pkg/datastore/outage"
 )
 
 // asProgram makes the test binary run as reap, with a server that fails with what $fakeFailure says, so
@@ -24,7 +25,7 @@ const (
 
 func TestMain(m *testing.M) {
 	if os.Getenv(asProgram) != "" {
-		os.Exit(run(context.Background(), os.Args, os.Stdout, os.Stderr, func(context.Context, config.Server) error {
+		os.Exit(run(context.Background(), os.Args, os.Stdout, os.Stderr, func(context.Context, config.Server, *outage.Outage) error {
 			if text := os.Getenv(fakeFailure); text != "" {
 				return errors.New(text)
 			}
@@ -134,7 +135,7 @@ func TestServerGetsItsOptionsAndContext(t *testing.T) {
 	ctx := context.WithValue(context.Background(), key{}, "mine")
 	var stdout, stderr bytes.Buffer
 	code := run(ctx, []string{"reap", "server", "--config=", "--data-dir=/srv/reap", "--disable=gc"}, &stdout, &stderr,
-		func(ctx context.Context, s config.Server) error {
+		func(ctx context.Context, s config.Server, _ *outage.Outage) error {
 			if ctx.Value(key{}) != "mine" {
 				t.Error("the server got another context")
 			}

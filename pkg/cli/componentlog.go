@@ -1,14 +1,30 @@
 package cli
 
 import (
+	"io"
 	"strings"
 
 	"github.com/k3s-io/kine/pkg/server"
 	"github.com/sirupsen/logrus"
+
+	"github.com/reap-dev/reap/pkg/datastore/outage"
+	"github.com/reap-dev/reap/pkg/etcdlog"
 )
 
 // componentField says in a record which part wrote it. The parts of reap set it themselves.
 const componentField = "component"
+
+// kineComponent is the component of kine's records.
+const kineComponent = "kine"
+
+// isOthers reports whether a record is none of reap's own.
+func isOthers(e *logrus.Entry) bool {
+	switch e.Data[componentField] {
+	case kineComponent, kubernetesComponent, etcdlog.Component:
+		return true
+	}
+	return false
+}
 
 // kinePackages is what the names of kine's functions begin with.
 const kinePackages = "github.com/k3s-io/kine/"
@@ -21,20 +37,51 @@ const kinePackages = "github.com/k3s-io/kine/"
 // revision that has been compacted meanwhile, is told so and lists again. That happens to every watch, every few
 // minutes, for as long as the server runs.
 //
+// While the datastore is down, it demotes all warnings, and the errors of other libraries. It holds these records back
+// until it is known whether the datastore is down.
+//
 // It is a formatter because a hook can change a record and not withhold it; a formatter writes nothing.
 type componentFormatter struct {
 	logrus.Formatter
 	level logrus.Level
+	out   io.Writer // of records that were held back
+	down  *outage.Outage
 }
 
 func (f componentFormatter) Format(e *logrus.Entry) ([]byte, error) {
 	if e.Caller != nil && strings.HasPrefix(e.Caller.Function, kinePackages) {
-		e.Data[componentField] = "kine"
+		e.Data[componentField] = kineComponent
 		if e.Level == logrus.InfoLevel || e.Level == logrus.ErrorLevel && isCompacted(e.Message) {
 			e.Level = logrus.DebugLevel
 		}
 	}
-	e.Caller = nil // file and line are for nobody who reads the log
+	e.Caller = nil                                                                  // file and line are for nobody who reads the log
+	if e.Level == logrus.WarnLevel || e.Level == logrus.ErrorLevel && isOthers(e) { // what is fatal is shown at once
+		if f.down.Down() {
+			e.Level = logrus.DebugLevel
+		} else if e.Level <= f.level && f.hold(e) {
+			return nil, nil
+		}
+	}
+	return f.write(e)
+}
+
+// hold keeps a record back if it can be a consequence of an outage.
+func (f componentFormatter) hold(e *logrus.Entry) (held bool) {
+	kept := *e
+	kept.Buffer = nil // the logger uses it again
+	return f.down.Hold(func(down bool) {
+		if down {
+			kept.Level = logrus.DebugLevel
+		}
+		if line, err := f.write(&kept); err == nil {
+			_, _ = f.out.Write(line) // a log that cannot be written has no other place
+		}
+	})
+}
+
+// write returns the record as a line, or nothing if its level is not shown.
+func (f componentFormatter) write(e *logrus.Entry) ([]byte, error) {
 	if e.Level > f.level {
 		return nil, nil
 	}

@@ -15,12 +15,16 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/reap-dev/reap/pkg/config"
+	"github.com/reap-dev/reap/pkg/datastore/outage"
+	"github.com/reap-dev/reap/pkg/etcdlog"
 )
 
 // configureLogging sets up the process's one log: logrus' standard logger, which kine writes to as
-// well, with klog, which everything of Kubernetes writes to, led into it. Call it before anything that
-// logs is started: neither library guards these settings.
-func configureLogging(options config.Log, out io.Writer) error {
+// well. The logs of Kubernetes (klog) and of etcd's clients (zap) are led into it. Call it before
+// anything that logs is started: the libraries do not guard these settings.
+//
+// While the datastore is down, warnings are debug: everything fails then, and warns.
+func configureLogging(options config.Log, out io.Writer, down *outage.Outage) error {
 	level, err := logrus.ParseLevel(options.Level)
 	if err != nil {
 		return fmt.Errorf("setting the log level: %w", err)
@@ -28,8 +32,10 @@ func configureLogging(options config.Log, out io.Writer) error {
 	logrus.SetOutput(out)
 	logrus.SetLevel(level)
 	logrus.SetReportCaller(true) // tells kine's records from ours
-	logrus.SetFormatter(componentFormatter{formatter(options.Format, out), level})
-	return routeKlog(level, klogLogger(out, level))
+	logrus.SetFormatter(componentFormatter{formatter(options.Format, out), level, out, down})
+	others := othersLogger(out, level)
+	etcdlog.SendTo(others)
+	return routeKlog(level, others)
 }
 
 // formatter returns what writes records: text is for people on a terminal, and logfmt elsewhere.
@@ -62,15 +68,15 @@ func klogVerbosity(level logrus.Level) int {
 	}
 }
 
-// klogLogger returns what klog is led into: the same place and format as reap's own log, with errors
-// turned into warnings, which a level of error leaves out.
-func klogLogger(out io.Writer, level logrus.Level) *logrus.Logger {
+// othersLogger returns what the logs of other libraries are led into: the same place and format as
+// reap's own log, with errors turned into warnings, which a level of error leaves out.
+func othersLogger(out io.Writer, level logrus.Level) *logrus.Logger {
 	l := logrus.New()
 	l.SetOutput(out)
 	l.SetFormatter(logrus.StandardLogger().Formatter)
 	l.SetLevel(level)
 	if level < logrus.WarnLevel {
-		l.SetLevel(logrus.PanicLevel)
+		l.SetLevel(logrus.FatalLevel)
 	}
 	l.AddHook(errorIsWarning{})
 	return l
@@ -123,7 +129,11 @@ func writeKlogLine(to *logrus.Logger, line []byte) {
 	}
 	text := string(bytes.TrimSpace(message))
 	level := logrus.DebugLevel
-	if len(line) > 0 && (line[0] == 'E' || line[0] == 'F') && !isPassing(text) { // klog itself ends the process after F
+	switch {
+	case len(line) == 0:
+	case line[0] == 'F': // klog itself ends the process afterwards
+		level = logrus.FatalLevel
+	case line[0] == 'E' && !isPassing(text):
 		level = logrus.ErrorLevel
 	}
 	if to.IsLevelEnabled(level) {

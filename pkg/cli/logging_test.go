@@ -2,24 +2,33 @@ package cli
 
 import (
 	"bytes"
+	"context"
 	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
+	"net"
 	"reflect"
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/k3s-io/kine/pkg/server"
 	"github.com/sirupsen/logrus"
+	"google.golang.org/grpc"
+	"k8s.io/apiserver/pkg/storage/storagebackend"
+	"k8s.io/apiserver/pkg/storage/storagebackend/factory"
 	"k8s.io/klog/v2"
 	"k8s.io/kubernetes/pkg/controller/util/consistency"
 
 	"github.com/reap-dev/reap/pkg/config"
+	"github.com/reap-dev/reap/pkg/datastore/outage"
+	"github.com/reap-dev/reap/pkg/etcdlog"
 	"github.com/reap-dev/reap/pkg/gc/report"
 	"github.com/reap-dev/reap/pkg/pki"
 )
@@ -136,7 +145,7 @@ func TestKineHasItsComponent(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		text, err := componentFormatter{&logrus.JSONFormatter{}, level}.Format(&logrus.Entry{
+		text, err := componentFormatter{&logrus.JSONFormatter{}, level, nil, outage.New()}.Format(&logrus.Entry{
 			Logger: logrus.StandardLogger(), Data: logrus.Fields{}, Level: tc.is, Message: tc.message,
 			Caller: &runtime.Frame{Function: tc.caller},
 		})
@@ -156,6 +165,117 @@ func TestKineHasItsComponent(t *testing.T) {
 		}
 		if !slices.Equal(got, tc.want) {
 			t.Errorf("%+v: got %v", tc, got)
+		}
+	}
+}
+
+// TestWarningsAreDebugWhileTheDatastoreIsDown, those of other libraries and of reap: they are consequences. An error of reap
+// is shown, and after the outage everything is.
+func TestWarningsAreDebugWhileTheDatastoreIsDown(t *testing.T) {
+	for level, want := range map[string]int{"info": 1 + 5, "debug": 5 + 5} {
+		var out lockedBuffer
+		down := outage.New()
+		if err := configureLogging(config.Log{Level: level, Format: "json"}, &out, down); err != nil {
+			t.Fatal(err)
+		}
+		others := othersLogger(&out, logrus.StandardLogger().GetLevel())
+		for _, isDown := range []bool{true, false} {
+			ctx, cancel := context.WithCancel(t.Context())
+			asked := make(chan struct{})
+			ended := make(chan struct{})
+			go func() {
+				defer close(ended)
+				down.Watch(ctx, func(context.Context) error {
+					<-asked
+					if isDown {
+						return errors.New("connection refused")
+					}
+					return nil
+				})
+			}()
+			for !down.Hold(func(bool) {}) { // until somebody watches
+				runtime.Gosched()
+			}
+			logrus.Warn("of reap")
+			logrus.Error("of reap")
+			klog.Error("of klog")
+			others.WithField(componentField, etcdlog.Component).Error("of etcd's client")
+			logrus.WithField(componentField, kineComponent).Error("of kine")
+			if n := strings.Count(out.String(), "\n"); isDown && n != 1 {
+				t.Errorf("at %s: %d records before the datastore has answered:\n%s", level, n, &out)
+			}
+			close(asked)
+			answered := make(chan struct{})
+			if down.Hold(func(bool) { close(answered) }) {
+				<-answered
+			}
+			cancel()
+			<-ended
+		}
+		lines := slices.DeleteFunc(strings.Split(strings.TrimSpace(out.String()), "\n"), func(l string) bool { return strings.Contains(l, "the datastore") })
+		if len(lines) != want {
+			t.Errorf("at %s: %d records, not %d:\n%s", level, len(lines), want, &out)
+		}
+	}
+}
+
+// TestFatalErrorIsShownAtOnce: nothing is written after it.
+func TestFatalErrorIsShownAtOnce(t *testing.T) {
+	for _, level := range []string{"error", "info"} {
+		var out lockedBuffer
+		down := outage.New()
+		if err := configureLogging(config.Log{Level: level, Format: "json"}, &out, down); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			down.Watch(ctx, func(ctx context.Context) error { <-ctx.Done(); return nil })
+		}()
+		for !down.Hold(func(bool) {}) { // until somebody watches
+			runtime.Gosched()
+		}
+		others := othersLogger(&out, logrus.StandardLogger().GetLevel())
+		writeKlogLine(others, []byte("F1121 03:02:28.000000    1234 file.go:56] no way out\n"))
+		logrus.WithField(componentField, kineComponent).Log(logrus.FatalLevel, "no way out")
+		if n := strings.Count(out.String(), `"level":"fatal","msg":"no way out"`); n != 2 {
+			t.Errorf("at %s: %d of 2 records: %s", level, n, &out)
+		}
+		cancel()
+		<-ended
+	}
+}
+
+// TestEtcdClientsLogAsEverythingElse: kube-apiserver's clients of etcd log nothing by themselves to standard error. Each
+// failed attempt is debug.
+func TestEtcdClientsLogAsEverythingElse(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := grpc.NewServer() // that knows no method
+	go func() { _ = server.Serve(listener) }()
+	defer server.Stop()
+	records := logged(t, config.Log{Level: "debug", Format: "json"}, func() {
+		storage := storagebackend.NewDefaultConfig("", nil)
+		storage.Transport.ServerList = []string{"http://" + listener.Addr().String()}
+		prober, err := factory.CreateProber(*storage)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = prober.Close() }() // it has only asked
+		if err := prober.Probe(t.Context()); err == nil {
+			t.Error("an etcd answers that is none")
+		}
+	})
+	records = slices.DeleteFunc(records, func(r map[string]any) bool { return r["component"] != etcdlog.Component })
+	if len(records) == 0 {
+		t.Fatal("nothing was logged through logrus")
+	}
+	for _, r := range records {
+		if message, _ := r["msg"].(string); r["level"] != "debug" || message == "" || r["caller"] != nil || r["error"] == nil {
+			t.Errorf("logged %v", r)
 		}
 	}
 }
@@ -196,17 +316,35 @@ func TestTextLogHasFullTimestamps(t *testing.T) {
 	}
 }
 
-func configure(t *testing.T, options config.Log, out *bytes.Buffer) {
+func configure(t *testing.T, options config.Log, out io.Writer) {
 	t.Helper()
-	if err := configureLogging(options, out); err != nil {
+	if err := configureLogging(options, out, outage.New()); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// lockedBuffer is a buffer for libraries that log from goroutines of their own.
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *lockedBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *lockedBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
 }
 
 // logged returns the records that log writes.
 func logged(t *testing.T, options config.Log, log func()) []map[string]any {
 	t.Helper()
-	var out bytes.Buffer
+	var out lockedBuffer
 	configure(t, options, &out)
 	log()
 	var records []map[string]any

@@ -8,6 +8,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/reap-dev/reap/pkg/config"
+	"github.com/reap-dev/reap/pkg/datastore/outage"
 )
 
 const serverDescription = `Starts the datastore, the API server and the garbage collector, in this order, and runs until SIGTERM, SIGINT or SIGHUP, which stop them in reverse order. A second signal kills the process at once. Under nohup, closing the terminal stops nothing.
@@ -46,11 +47,12 @@ func serverCommand(stderr io.Writer, serve runServer) *cli.Command {
 			if err != nil {
 				return err
 			}
-			if err := configureLogging(options.Log, stderr); err != nil {
+			down := outage.New()
+			if err := configureLogging(options.Log, stderr, down); err != nil {
 				return err
 			}
 			options.Version = Version
-			err = serve(c.Context, options)
+			err = serve(c.Context, options, down)
 			if usage := (config.UsageError{}); errors.As(err, &usage) {
 				return usage
 			}

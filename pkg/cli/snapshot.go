@@ -15,6 +15,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/reap-dev/reap/pkg/config"
+	"github.com/reap-dev/reap/pkg/datastore/outage"
 	"github.com/reap-dev/reap/pkg/server"
 	"github.com/reap-dev/reap/pkg/snapshot"
 )
@@ -248,7 +249,7 @@ func restoreSnapshotCommand() *cli.Command {
 				defer func() { _ = f.Close() }() // only read
 				in = f
 			}
-			if err := configureLogging(config.Log{Level: "warn", Format: "text"}, c.App.ErrWriter); err != nil {
+			if err := configureLogging(config.Log{Level: "warn", Format: "text"}, c.App.ErrWriter, outage.New()); err != nil {
 				return err
 			}
 			bar := newKeyBar(c.App.ErrWriter, "restoring")

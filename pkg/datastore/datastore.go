@@ -10,11 +10,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"k8s.io/client-go/util/retry"
+
+	"github.com/reap-dev/reap/pkg/datastore/outage"
 )
 
 // Options says where the data is.
@@ -31,6 +34,8 @@ type Options struct {
 	// Metrics receives kine's series. It must not have them yet: kine registers
 	// once in a process.
 	Metrics prometheus.Registerer
+	// Outage watches a database elsewhere; nil for nobody does.
+	Outage *outage.Outage
 	// StartTimeout bounds Start. An unreachable database fails after it.
 	StartTimeout time.Duration
 }
@@ -45,6 +50,8 @@ type Store struct {
 	kine   *kine
 	socket *socket
 	disk   *disk // nil if the database is elsewhere
+	// unwatch ends the watch for outages; nil if there is none, as for SQLite, whose disk says by itself what is wrong.
+	unwatch func()
 }
 
 // Refusal returns why writes are refused, and the HTTP status that says so; 0 while they are taken.
@@ -120,14 +127,45 @@ func Start(ctx context.Context, o Options) (*Store, error) {
 		s.Stop()
 		return nil, fmt.Errorf("using the datastore (%s): %w", scheme(endpointURL), withoutPassword(err, endpointURL))
 	}
+	if s.disk == nil && o.Outage != nil {
+		if err := s.watch(o.Outage, endpointURL); err != nil {
+			s.Stop()
+			return nil, fmt.Errorf("watching the datastore (%s): %w", scheme(endpointURL), withoutPassword(err, endpointURL))
+		}
+	}
 	return s, nil
 }
 
 // Stop closes the database and returns when kine's goroutines have ended. Whoever
 // uses the store must have stopped before.
 func (s *Store) Stop() {
+	if s.unwatch != nil {
+		s.unwatch()
+	}
 	s.kine.stop()
 	s.socket.close()
+}
+
+// watch starts asking the database at endpointURL whether it answers.
+func (s *Store) watch(o *outage.Outage, endpointURL string) error {
+	c, err := clientv3.New(clientv3.Config{Endpoints: s.Endpoints})
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	var watching sync.WaitGroup
+	watching.Go(func() {
+		o.Watch(ctx, func(ctx context.Context) error {
+			_, err := c.Get(ctx, canary)
+			return withoutPassword(err, endpointURL)
+		})
+	})
+	s.unwatch = func() {
+		cancel()
+		watching.Wait()
+		_ = c.Close() // it has only read
+	}
+	return nil
 }
 
 // canary is the key that a start writes and reads back.

@@ -11,6 +11,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/sirupsen/logrus"
 	"golang.org/x/sys/unix"
+
+	"github.com/reap-dev/reap/pkg/datastore/outage"
 )
 
 const (
@@ -34,8 +36,8 @@ type disk struct {
 
 	// mu protects what follows.
 	mu      sync.Mutex
-	refuses *trouble // nil while writes are taken
-	since   time.Time
+	refuses *trouble          // nil while writes are taken
+	remind  *outage.Reminders // since then
 }
 
 func newDisk(dir string, reserveSize int64, metrics prometheus.Registerer) *disk {
@@ -95,7 +97,7 @@ func (d *disk) refuse(t *trouble) {
 		return
 	}
 	if d.refuses == nil {
-		d.since = time.Now()
+		d.remind = outage.NewReminders()
 	} else {
 		d.gauge.WithLabelValues(reasons[d.refuses.kind]).Set(0)
 	}
@@ -120,6 +122,17 @@ func (d *disk) refuse(t *trouble) {
 	case d.tried <- struct{}{}:
 	default:
 	}
+}
+
+// repeat logs at growing intervals that writes are still refused.
+func (d *disk) repeat() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.refuses == nil || !d.remind.Due() {
+		return
+	}
+	logrus.WithError(d.refuses.err).WithFields(logrus.Fields{"directory": d.dir, "for": d.remind.Lasting().Round(time.Second).String()}).
+		Error("the disk still takes no writes")
 }
 
 // refusal returns why writes are refused; nil if they are taken.
@@ -166,6 +179,7 @@ func (d *disk) await(ctx context.Context) {
 		err := d.probe()
 		if err != nil {
 			d.seenByProbe(err)
+			d.repeat()
 			continue
 		}
 		d.mu.Lock()
@@ -174,7 +188,7 @@ func (d *disk) await(ctx context.Context) {
 			return
 		}
 		d.gauge.WithLabelValues(reasons[d.refuses.kind]).Set(0)
-		logrus.WithFields(logrus.Fields{"directory": d.dir, "after": time.Since(d.since).Round(time.Millisecond).String()}).
+		logrus.WithFields(logrus.Fields{"directory": d.dir, "after": d.remind.Lasting().Round(time.Millisecond).String()}).
 			Info("the disk takes writes again")
 		d.refuses = nil
 		d.mu.Unlock()

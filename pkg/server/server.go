@@ -19,6 +19,7 @@ import (
 	"github.com/reap-dev/reap/pkg/apiserver"
 	"github.com/reap-dev/reap/pkg/config"
 	"github.com/reap-dev/reap/pkg/datastore"
+	"github.com/reap-dev/reap/pkg/datastore/outage"
 	"github.com/reap-dev/reap/pkg/gc"
 	"github.com/reap-dev/reap/pkg/gc/report"
 	"github.com/reap-dev/reap/pkg/pki"
@@ -39,6 +40,7 @@ const (
 
 // Run runs the control plane until ctx is cancelled or a part fails, and returns when
 // every part has stopped. It returns nil if ctx was cancelled, and otherwise the first failure.
+// down is watched for a datastore elsewhere.
 //
 // Parts start in the order of this function, because each needs the ones before
 // it. They stop in reverse, because each may still write to those:
@@ -51,11 +53,11 @@ const (
 //	API server
 //	controllers and collector     clients of the API server
 //	ready                         reported only when everything above runs
-func Run(ctx context.Context, cfg config.Server) error {
+func Run(ctx context.Context, cfg config.Server, down *outage.Outage) error {
 	if err := apiserver.CheckArgs(cfg.KubeAPIServerArgs); err != nil {
 		return config.UsageError{Err: err}
 	}
-	s := &server{cfg: cfg, began: time.Now(), notify: takeNotifySocket()}
+	s := &server{cfg: cfg, began: time.Now(), notify: takeNotifySocket(), down: down}
 	err := s.run(ctx)
 	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
 		return nil // cancelled before it was ready
@@ -69,6 +71,7 @@ type server struct {
 	began  time.Time
 	notify notifier
 	maker  *snapshot.Maker
+	down   *outage.Outage
 }
 
 func (s *server) run(ctx context.Context) (err error) {
@@ -99,6 +102,7 @@ func (s *server) run(ctx context.Context) (err error) {
 		Synchronous:  s.cfg.SQLiteSynchronous,
 		Reserve:      int64(s.cfg.DatastoreReserve) << 20,
 		Metrics:      legacyregistry.Registerer(),
+		Outage:       s.down,
 		StartTimeout: datastoreTimeout,
 	})
 	if err != nil {

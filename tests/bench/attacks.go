@@ -20,8 +20,8 @@ type attack struct {
 	name, about string
 	// begin makes the attacker's objects and does with them what is done once.
 	begin func(context.Context, *attacker) error
-	// once: the attack is a deletion of all the attacker's objects. Otherwise it goes on until it is stopped, and
-	// the objects are deleted after it.
+	// once is true if the attack is one deletion of all the attacker's objects. Otherwise it goes on until it is stopped,
+	// and the objects are deleted afterwards.
 	once bool
 	// policy is how bystanders delete their owners.
 	policy metav1.DeletionPropagation
@@ -60,7 +60,8 @@ type attacker struct {
 	patches atomic.Int64 // made so far
 }
 
-// namesUnknown and namesAbsent are named by the measurement that found them: each cost a server its collection.
+// namesUnknown and namesAbsent keep the names of the measurements that found them. Each of these attacks once stopped a
+// server's collection.
 func namesUnknown(ctx context.Context, a *attacker) error {
 	return a.four(ctx, func(int) metav1.OwnerReference { return unknown(uuid.NewUUID()) })
 }
@@ -255,10 +256,10 @@ func each(ctx context.Context, n int, do func(ctx context.Context, i int) error)
 	return pool.Wait()
 }
 
-// settle is how long an attack goes on before it is measured.
+// settle is how long an attack runs before the measurements begin.
 func (a attack) settle() time.Duration {
 	if a.once {
-		return time.Second // what it costs may be over soon
+		return time.Second // its cost may be over soon
 	}
 	return 10 * time.Second
 }

@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// auditPolicy has the server note every call about the objects that cascades are made of.
+// auditPolicy makes the server record every call about the objects that cascades are made of.
 const auditPolicy = `apiVersion: audit.k8s.io/v1
 kind: Policy
 omitStages: [RequestReceived, ResponseStarted]
@@ -22,11 +22,11 @@ rules:
 - level: None
 `
 
-// collectorUser is who reap's collector is in its own server.
+// collectorUser is the user name of reap's collector in its own server.
 const collectorUser = "system:serviceaccount:kube-system:generic-garbage-collector"
 
-// calls counts the calls of both collectors at the server, by what an object is to its cascade. It is apart from the
-// cascades that are timed, because noting every call takes time.
+// calls counts the calls of both collectors at the server, by the role that an object has in its cascade. It does not
+// use the cascades that are timed, because recording every call takes time.
 func (b *bench) calls(ctx context.Context) error {
 	dir, err := b.newDir()
 	if err != nil {
@@ -95,8 +95,8 @@ func (b *bench) calls(ctx context.Context) error {
 	return nil
 }
 
-// callBudget returns what an object may cost. That the owner of leaves is read once for many of them counts as the
-// owner's.
+// callBudget returns how many calls an object may cost. Reading the owner of many leaves once counts as a call of the
+// owner.
 func callBudget(shape, role string) *budget {
 	switch {
 	case shape == "background" && role == "leaf", shape == "foreground" && role == "leaf":

@@ -13,13 +13,13 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// shippedObjects is how many objects upstream's collector gets at its shipped limits: it takes 14 seconds for them.
+// shippedObjects is how many objects upstream's collector deletes at its default limits. That takes it 14 seconds.
 const shippedObjects = 300
 
-// warmUp is how many objects go before it counts: a process that has just started is busy with itself.
+// warmUp is how many objects are deleted before the measurement: a process that has just started does other work too.
 const warmUp = 200
 
-// shape is a cascade: what is there, and how it is deleted.
+// shape is a cascade: its objects, and how they are deleted.
 type shape struct {
 	name, about string
 	times       int // how many objects, in N
@@ -40,8 +40,8 @@ var shapes = []shape{
 	{"custom", "custom resources, leaves of one owner, deleted in the background", 1, widgets, flat, metav1.DeletePropagationBackground, 1, 2},
 }
 
-// cascades runs a shape with each contender, all over one data directory, by turns: a machine that is slow for a
-// while is slow for all of them. The server runs reap's collector when it is that one's turn, and none otherwise.
+// cascades runs a shape with each contender in turn, all over one data directory, so that a machine that is slow for a
+// while is slow for all of them. The server runs reap's collector in that contender's turns, and none in the others.
 func (b *bench) cascades(ctx context.Context, sh shape) error {
 	dir, err := b.newDir()
 	if err != nil {
@@ -119,7 +119,7 @@ func median(spans []span) span {
 	return sorted[len(sorted)/2]
 }
 
-// cascade makes a shape of n objects, has it deleted, and returns how long that took, and the namespace.
+// cascade makes a shape of n objects, has a contender delete it, and returns how long that took, and the namespace.
 func (b *bench) cascade(ctx context.Context, s *server, sh shape, n int, who string) (span, string, error) {
 	if sh.kind == widgets {
 		if err := s.define(ctx); err != nil {
@@ -191,7 +191,7 @@ func (b *bench) cascade(ctx context.Context, s *server, sh shape, n int, who str
 // external is the client that does the same by itself, over TLS, with 16 workers.
 const external = "client"
 
-// byHand does what a collector would: deletes the objects, or takes their references away; the root comes last.
+// byHand does the work of a collector: it deletes the objects, or removes their references. The root comes last.
 func (s *server) byHand(ctx context.Context, sh shape, ns string, items []item) error {
 	client := s.meta.Resource(sh.kind.gvr).Namespace(ns)
 	now := metav1.DeletePropagationBackground

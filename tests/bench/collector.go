@@ -67,7 +67,7 @@ func (s *server) collector(which string) (*child, error) {
 	return c, c.cmd.Start()
 }
 
-// stop ends the collector.
+// stop stops the collector.
 func (c *child) stop() error {
 	if c.ended {
 		return nil
@@ -113,7 +113,7 @@ func runCollector(args []string) error {
 	case upstream:
 		err = runUpstream(ctx, config, rest.CopyConfig(config))
 	case upstreamShipped:
-		// kube-controller-manager's defaults, and what it makes of them for this controller.
+		// kube-controller-manager's defaults, and the limits that it derives from them for this controller.
 		config.QPS, config.Burst = 20, 30
 		twice := rest.CopyConfig(config)
 		twice.QPS *= 2
@@ -128,7 +128,7 @@ func runCollector(args []string) error {
 	return <-failed
 }
 
-// answer tells the heap, once for each line, until there are no more.
+// answer writes the heap once for each line of standard input, until that ends.
 func answer(in io.Reader, out io.Writer) error {
 	lines := bufio.NewScanner(in)
 	for lines.Scan() {
@@ -143,7 +143,7 @@ func answer(in io.Reader, out io.Writer) error {
 	return lines.Err()
 }
 
-// ownHeap collects garbage, returns what is free to the machine, and says what is left.
+// ownHeap collects garbage, returns free memory to the machine, and returns the remaining heap.
 func ownHeap() (heap, error) {
 	runtime.GC()
 	debug.FreeOSMemory() // collects once more: what finalizers kept

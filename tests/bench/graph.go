@@ -13,8 +13,8 @@ import (
 	"strings"
 )
 
-// graphs runs the Go benchmarks of pkg/gc/graph, three times each, and keeps the fastest: whatever else the machine
-// does can only make them slower.
+// graphs runs the Go benchmarks of pkg/gc/graph three times each, and keeps the fastest run: other work of the machine
+// can only make a run slower.
 func (b *bench) graphs(ctx context.Context) error {
 	if b.graph == "" {
 		return errors.New("--graph-test does not say where the compiled tests are")

@@ -16,19 +16,19 @@ import (
 const (
 	// bystanderObjects is how many objects the cascade of somebody else has.
 	bystanderObjects = 300
-	// bystanderPatience is how long it is waited for.
+	// bystanderPatience is how long the benchmark waits for that cascade.
 	bystanderPatience = 60 * time.Second
 	// recoverWithin is how soon after an attack everything is as before.
 	recoverWithin = 2 * time.Second
-	// cleanWithin is how soon after the attacker's deletion its objects are gone, and the memory that they took.
+	// cleanWithin is how soon after the attacker's objects are deleted they are gone and their memory is free.
 	cleanWithin = 60 * time.Second
-	// unslowed is what a cascade may take where upstream's collector is not slowed down.
+	// unslowed is how long a cascade may take if the attack does not slow upstream's collector down.
 	unslowed = time.Second
 	// keptMemory is how much more memory may be taken afterwards, in MiB.
 	keptMemory = 50
 )
 
-// hostile measures what an attack costs others, beside upstream's collector and beside reap.
+// hostile measures what an attack costs others, with upstream's collector and with reap's.
 func (b *bench) hostile(ctx context.Context, at attack) error {
 	name := "hostile/" + at.name
 	theirs, failed := b.ordeal(ctx, at, upstream)
@@ -45,18 +45,18 @@ func (b *bench) hostile(ctx context.Context, at attack) error {
 	return errors.Join(failed, err)
 }
 
-// ordeal is what was measured of one attack beside one collector.
+// ordeal holds the measurements of one attack with one collector.
 type ordeal struct {
 	peace, during, after outcome
 	ten                  outcome       // of ten objects in the attacker's namespace, if there are any
 	rate                 float64       // of the attacker's patches, each second
 	left                 int           // of the attacker's objects, at the end
 	gone                 time.Duration // when the last of them went, from their deletion
-	// RssAnon of the process that collects, before the attack, at most, and at the end; and by how many MiB the
-	// server's has grown at the end.
+	// RssAnon of the process with the collector: before the attack, at its peak, and at the end; and the growth of the
+	// server's at the end, in MiB.
 	before, peak, end uint64
 	grown             float64
-	measured          bool // that there are all of these figures
+	measured          bool // all of these figures exist
 }
 
 // ordeal runs an attack on a new server, with reap's collector in it or upstream's beside it.
@@ -179,7 +179,7 @@ func (t *trial) prepare(ctx context.Context) (err error) {
 	return nil
 }
 
-// calm notes the memory of the process that collects, and returns that of the server.
+// calm records the memory of the process with the collector, and returns that of the server.
 func (t *trial) calm(ctx context.Context) (serves resident, err error) {
 	var collects resident
 	resting, ctx := errgroup.WithContext(ctx)
@@ -234,8 +234,8 @@ func (t *trial) strike(ctx context.Context) (began time.Time, err error) {
 	return began, err
 }
 
-// awaitClean returns when the time for the attacker's objects to go is over, counted from since, and notes how many are
-// left, or when the last of them went.
+// awaitClean waits until the attacker's objects are gone, or their time, counted from since, is over. It records how many
+// are left, or when the last of them went.
 func (t *trial) awaitClean(ctx context.Context, since time.Time) (err error) {
 	for {
 		if t.ordeal.left, err = t.attacker.count(ctx); err != nil {
@@ -255,7 +255,7 @@ func (t *trial) awaitClean(ctx context.Context, since time.Time) (err error) {
 	}
 }
 
-// bystander is somebody who owns objects and does nobody any harm.
+// bystander owns objects and harms nobody.
 type bystander struct {
 	ns    string
 	items []item
@@ -282,9 +282,9 @@ type outcome struct {
 	left int           // of its objects, then
 }
 
-// twice returns, in seconds, what a cascade may take that fared so beside upstream's collector. Where that
-// one did not end in time, ours has to.
-func (o outcome) twice() float64 {
+// limit returns how many seconds a cascade may take with reap, given its outcome with upstream's collector: twice as long,
+// or unslowed if that one took no longer. If it did not end in time with upstream's, it has to with reap's.
+func (o outcome) limit() float64 {
 	switch {
 	case o.left > 0:
 		return bystanderPatience.Seconds()
@@ -294,7 +294,7 @@ func (o outcome) twice() float64 {
 	return 2 * o.took.Seconds()
 }
 
-// cascade deletes the owner and waits until all has gone, but not for ever.
+// cascade deletes the owner and waits until everything is gone, at most for bystanderPatience.
 func (by *bystander) cascade(ctx context.Context, s *server, policy metav1.DeletionPropagation) (outcome, error) {
 	bounded, cancel := context.WithTimeout(ctx, bystanderPatience)
 	defer cancel()
@@ -317,8 +317,8 @@ func (by *bystander) cascade(ctx context.Context, s *server, policy metav1.Delet
 	return outcome{took: done.last}, err
 }
 
-// oneByOne has bystanders delete their owners, one after the other until one does not end, and returns how they fared,
-// the best first.
+// oneByOne has bystanders delete their owners one after the other, until one deletion does not end, and returns the
+// outcomes, the best first.
 func (t *trial) oneByOne(ctx context.Context, all []*bystander) ([]outcome, error) {
 	var fared []outcome
 	for _, by := range all {
@@ -375,7 +375,7 @@ func follow(pid int) *follower {
 	return f
 }
 
-// stop returns the most that the process had.
+// stop returns the peak.
 func (f *follower) stop() uint64 {
 	f.once.Do(func() { close(f.over) })
 	f.done.Wait()
@@ -391,7 +391,8 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// reportOrdeal notes what an attack cost. The budgets are reap's: theirs is upstream's ordeal then, and nil otherwise.
+// reportOrdeal adds the figures of an attack to the report. Only reap has budgets: theirs is upstream's ordeal for reap,
+// and nil for upstream.
 func (b *bench) reportOrdeal(name, who string, o ordeal, theirs *ordeal) {
 	note := func(what string, value float64, unit string, limit float64) {
 		var budget *budget
@@ -410,7 +411,7 @@ func (b *bench) reportOrdeal(name, who string, o ordeal, theirs *ordeal) {
 	}
 	during, ten := 0.0, 0.0
 	if theirs != nil {
-		during, ten = theirs.during.twice(), theirs.ten.twice()
+		during, ten = theirs.during.limit(), theirs.ten.limit()
 	}
 	fared(fmt.Sprintf("cascade of %d in peace", bystanderObjects), o.peace, unbounded)
 	fared("the same during the attack", o.during, during)

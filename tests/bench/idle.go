@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// idleness measures what a server does while nobody asks it for anything.
+// idleness measures the cost of a server without requests.
 func (b *bench) idleness(ctx context.Context) error {
 	dir, err := b.newDir()
 	if err != nil {

@@ -1,4 +1,4 @@
-// Command bench measures reap against what else would do the same work: a client that deletes the objects
+// Command bench compares reap with two others that can do the same work: a client that deletes the objects
 // itself, and the collector of Kubernetes. scripts/bench builds and runs it; docs/benchmarks.md has figures.
 //
 // It starts the real binary as a child, over a real SQLite file, and makes every comparison in one run on one
@@ -56,7 +56,7 @@ func measures() []measure {
 	return all
 }
 
-// is tells if name asks for a measure: by its own name, or by that of its group.
+// is reports whether name selects the measure: it is the name of the measure or of its group.
 func (m measure) is(name string) bool { return m.name == name || strings.HasPrefix(m.name, name+"/") }
 
 func main() {
@@ -119,7 +119,7 @@ func run(ctx context.Context) error {
 		}
 		say("%s: %s", m.name, m.about)
 		if failed := m.run(b, ctx); failed != nil {
-			// What else there is to measure does not depend on it.
+			// The other measures do not depend on it.
 			say("  it failed: %v", failed)
 			err = errors.Join(err, fmt.Errorf("%s: %w", m.name, failed))
 		}
@@ -135,7 +135,7 @@ func run(ctx context.Context) error {
 	return err
 }
 
-// say tells whoever waits how far it is.
+// say prints the progress.
 func say(format string, args ...any) {
 	fmt.Fprintf(os.Stderr, time.Now().Format("15:04:05 ")+format+"\n", args...)
 }

@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// megabyte is what memory is shown in.
+// megabyte is the unit in which memory is shown.
 const megabyte = 1 << 20
 
 // groups is owners with nine dependents each, n objects in all.
@@ -47,8 +47,8 @@ func dressed(o *unstructured.Unstructured) {
 	})
 }
 
-// memory compares what each collector keeps for an object. Both run in a process of their own against the same
-// server, so that what grows with the number of objects is theirs.
+// memory compares how much memory each collector keeps for an object. Both run in a process of their own against the same
+// server, so that memory which grows with the number of objects is theirs.
 func (b *bench) memory(ctx context.Context) error {
 	dir, err := b.newDir()
 	if err != nil {

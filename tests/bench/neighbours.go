@@ -19,7 +19,7 @@ const (
 	quietFor  = 15 * time.Second
 )
 
-// neighbours measures what a user, and a small cascade, notice of a large one in another namespace.
+// neighbours measures how a large cascade slows a user, and a small cascade, in other namespaces.
 func (b *bench) neighbours(ctx context.Context) error {
 	dir, err := b.newDir()
 	if err != nil {
@@ -125,7 +125,7 @@ func (b *bench) neighbours(ctx context.Context) error {
 // latencies are how long a user's calls took.
 type latencies struct{ gets, lists []time.Duration }
 
-// user asks for objects, at times that do not depend on the answers, for as long as during takes.
+// user reads objects, at times that do not depend on the answers, until during returns.
 func (s *server) user(ctx context.Context, ns string, during func(context.Context) error) (latencies, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -152,7 +152,7 @@ func (s *server) user(ctx context.Context, ns string, during func(context.Contex
 	return all, errors.Join(err, gets, lists)
 }
 
-// every makes a call at each interval, whether the one before has been answered or not, until it is over, and notes
+// every makes a call at each interval, whether the one before has been answered or not, until over is closed. It records
 // how long each took.
 func every(interval time.Duration, over <-chan struct{}, took *[]time.Duration, call func() error) error {
 	tick := time.NewTicker(interval)

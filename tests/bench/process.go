@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 )
 
-// resident is the memory of a process that is in the machine's, in bytes.
+// resident is the resident memory of a process, in bytes.
 type resident struct {
 	anon uint64 // its own
 	file uint64 // pages of the binary and other files, which the machine can drop
@@ -50,14 +50,14 @@ func statusOf(file string, names ...string) ([]uint64, error) {
 	return values, nil
 }
 
-// effort is what a process has cost since its start.
+// effort is what a process has used since its start.
 type effort struct {
 	cpu      time.Duration
 	written  uint64 // bytes, to disk
 	switches uint64 // voluntary context switches: how often a thread went to sleep
 }
 
-// hertz is how the kernel counts CPU time for users, on every architecture that Go runs on.
+// hertz is the unit in which the kernel reports CPU time, on every architecture that Go runs on.
 const hertz = 100
 
 // cpuOf returns the CPU time that processes have taken.
@@ -109,13 +109,13 @@ func effortOf(pid int) (e effort, err error) {
 	return e, nil
 }
 
-// calmFor is how long a process must not change to be at rest.
+// calmFor is how long the memory of a process must not change for it to be at rest.
 const calmFor = 25 * time.Second
 
-// rest waits until a server's memory has stayed the same for a while, but not for ever, and returns it.
+// rest waits a bounded time for a server's memory to stop changing, and returns it.
 func (s *server) rest(ctx context.Context) (resident, error) { return atRest(ctx, s.cmd.Process.Pid) }
 
-// atRest waits until the memory of a process has stayed the same for a while, but not for ever, and returns it.
+// atRest waits a bounded time for the memory of a process to stop changing, and returns it.
 func atRest(ctx context.Context, pid int) (resident, error) {
 	const same = 1 << 20
 	var m resident

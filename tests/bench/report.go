@@ -97,7 +97,7 @@ func (r *report) write(file string) error {
 	return os.WriteFile(file, append(raw, '\n'), 0o644)
 }
 
-// number prints the digits that matter.
+// number prints the significant digits.
 func number(v float64) string {
 	switch {
 	case v != 0 && v < 0.01:

@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 )
 
-// start measures how long a server takes from the start of its process until it is ready and until its collector has
-// decided something: to delete an object whose owner does not exist.
+// start measures the time from the start of a server's process until it is ready, and until its collector has made a first
+// decision: to delete an object whose owner does not exist.
 func (b *bench) start(ctx context.Context) error {
 	dir, err := b.newDir()
 	if err != nil {
@@ -30,7 +30,7 @@ func (b *bench) start(ctx context.Context) error {
 		if err := s.create(ctx, configMaps, ns, groups(n), small); err != nil {
 			return err
 		}
-		return s.doom(ctx, configMaps, ns, "doomed")
+		return s.createGarbage(ctx, configMaps, ns, "doomed")
 	})
 	if err != nil {
 		return err
@@ -60,7 +60,7 @@ func (b *bench) startOne(ctx context.Context, dir, what string, limit *budget, n
 	}
 	if ns == "" {
 		ns = "default"
-		if err := s.doom(ctx, configMaps, ns, "doomed"); err != nil {
+		if err := s.createGarbage(ctx, configMaps, ns, "doomed"); err != nil {
 			return err
 		}
 	}

@@ -10,23 +10,23 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// witness sees through a watch when each object of a world is done with: deleted, or, where they are to be
-// orphaned, freed of its owner.
+// witness watches when each object of a world is done: deleted, or, in an orphaning, without its reference to the
+// owner.
 type witness struct {
 	watch   watch.Interface
 	pending map[string]bool
 	all     int
 	orphan  bool
-	// half is closed when half of the objects are done with.
+	// half is closed when half of the objects are done.
 	half chan struct{}
 }
 
-// span is when a cascade's first and last object below the root were done with, from its beginning.
+// span says when the first and the last object below a cascade's root were done, counted from its beginning.
 type span struct {
 	objects     int
 	first, last time.Duration
-	// cpu is what the server took meanwhile, and whoever worked on it from outside. For a client, which is this
-	// program, that includes what it costs to watch.
+	// cpu is the CPU time of the server and of a collector or client outside it. For a client, which is this program,
+	// it includes the cost of watching.
 	cpu time.Duration
 }
 
@@ -35,7 +35,7 @@ func (s span) rate() float64 { return float64(s.objects) / s.last.Seconds() }
 // cpuEach is in microseconds.
 func (s span) cpuEach() float64 { return float64(s.cpu.Microseconds()) / float64(s.objects) }
 
-// witness begins to watch.
+// witness starts a watch.
 func (s *server) witness(ctx context.Context, k kind, ns string, items []item, orphan bool) (*witness, error) {
 	w := &witness{pending: map[string]bool{}, all: len(items), orphan: orphan, half: make(chan struct{})}
 	for _, it := range items {
@@ -50,7 +50,7 @@ func (s *server) witness(ctx context.Context, k kind, ns string, items []item, o
 	return w, err
 }
 
-// wait returns when every object is done with. It must be called while the cascade runs.
+// wait returns when every object is done. It must be called while the cascade runs.
 func (w *witness) wait(ctx context.Context, began time.Time) (span, error) {
 	defer w.watch.Stop()
 	ctx, cancel := context.WithTimeoutCause(ctx, patience, errors.New("it took too long"))

@@ -16,7 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 )
 
-// clients is how many workers a client has that does something to many objects.
+// clients is the number of workers of a client that works on many objects.
 const clients = 16
 
 // kind is a kind of object that cascades are made of.
@@ -39,7 +39,7 @@ type item struct {
 	owner int // its place in the list, where it comes before its dependents; -1 for none
 }
 
-// role tells what an object is to the cascade, from its name.
+// role returns the role of an object in its cascade, from its name.
 func role(name string) string {
 	r, _, _ := strings.Cut(name, "-")
 	return r
@@ -172,8 +172,8 @@ func (k kind) object(name string) *unstructured.Unstructured {
 	return o
 }
 
-// doom makes an object whose owner does not exist: a working collector deletes it.
-func (s *server) doom(ctx context.Context, k kind, ns, name string) error {
+// createGarbage creates an object whose owner does not exist: a working collector deletes it.
+func (s *server) createGarbage(ctx context.Context, k kind, ns, name string) error {
 	o := k.object(name)
 	o.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: k.gvr.GroupVersion().String(), Kind: k.name, Name: "nobody", UID: uuid.NewUUID()}})
 	_, err := s.objects.Resource(k.gvr).Namespace(ns).Create(ctx, o, metav1.CreateOptions{})
@@ -192,10 +192,10 @@ func (s *server) awaitEnd(ctx context.Context, k kind, ns, name string) error {
 	return nil
 }
 
-// barrier returns once the collector has taken in all that there is of a kind and has done what there was to do.
+// barrier returns once the collector has seen all objects of a kind and has finished its work on them.
 func (s *server) barrier(ctx context.Context, k kind, ns string) error {
 	name := "doomed-" + string(uuid.NewUUID())
-	if err := s.doom(ctx, k, ns, name); err != nil {
+	if err := s.createGarbage(ctx, k, ns, name); err != nil {
 		return err
 	}
 	return s.awaitEnd(ctx, k, ns, name)

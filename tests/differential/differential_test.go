@@ -28,7 +28,7 @@ const (
 	seedVariable   = "REAP_TEST_SEED"
 	worldsVariable = "REAP_TEST_WORLDS"
 	worldsByNature = 80
-	// partedAtMost is the part of the worlds that may go different ways: one of so many. In a run of eighty one did.
+	// partedAtMost bounds how many worlds may develop differently: one in partedAtMost. In a run of eighty, one did.
 	partedAtMost = 8
 )
 
@@ -180,7 +180,7 @@ func (s *side) make(ctx context.Context, w *world) error {
 	return nil
 }
 
-// state is what is compared of an object.
+// state is the part of an object that is compared.
 type state struct {
 	deleting   bool
 	finalizers []string
@@ -205,7 +205,7 @@ func (s *state) String() string {
 	return fmt.Sprintf("%+v", *s)
 }
 
-// look returns what is left, by world and object.
+// look returns the remaining objects, by world and object.
 func (s *side) look(ctx context.Context, worlds []*world) ([]map[int]*state, error) {
 	found := make([]map[int]*state, len(worlds))
 	at := map[types.UID][2]int{}
@@ -246,8 +246,8 @@ func (s *side) look(ctx context.Context, worlds []*world) ([]map[int]*state, err
 	return found, nil
 }
 
-// settle waits until both collectors are quiet and agree, or differ as they may, and returns what differs.
-// Worlds that can no longer be compared are different from then on.
+// settle waits until both collectors are quiet and agree, or differ in a permitted way, and returns the differences.
+// Worlds that can no longer be compared are in different from then on.
 func settle(t *testing.T, when string, ours, theirs *side, held []*rules, different map[*world]bool) map[*world][]string {
 	t.Helper()
 	var worlds []*world
@@ -311,9 +311,8 @@ func settle(t *testing.T, when string, ours, theirs *side, held []*rules, differ
 	return permitted
 }
 
-// mustWork returns once the collector has worked through what was there before: it makes objects of all
-// kinds that are to be collected, more than there are workers, and waits for their end; and a foreground
-// deletion, twice.
+// mustWork returns once the collector has worked through everything from before: it creates garbage of all kinds, more
+// objects than there are workers, and a foreground deletion, waits for their end, and does so twice.
 func (s *side) mustWork(t *testing.T) {
 	t.Helper()
 	ctx := t.Context()

@@ -139,7 +139,7 @@ func (s *side) of(w *world, i int) []past {
 	return slices.Clone(s.history.states[s.uids[w.number][i]])
 }
 
-// just returns the state that an object had before a revision; nil if it was not there.
+// just returns the state that an object had before a revision; nil if it did not exist.
 func just(all []past, before uint64) (last *past) {
 	for n := range all {
 		if all[n].from < before {

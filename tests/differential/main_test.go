@@ -1,6 +1,6 @@
 // Package differential runs the same random worlds on two real servers, one with this collector and one
-// with that of Kubernetes, and compares what is left of them. Every difference is one that
-// docs/semantics.md lists, or a defect.
+// with that of Kubernetes, and compares the remaining objects. docs/semantics.md lists the permitted
+// differences; any other is a defect.
 package differential
 
 import (

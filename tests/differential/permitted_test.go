@@ -13,23 +13,23 @@ const (
 	// guessed: upstream unsets blockOwnerDeletion in the references of an object whose dependents are in foreground
 	// deletion, taking that for a ring.
 	guessed = "unblocked on a guess"
-	// dropped: upstream fails on an object that has a reference which nothing can be proved about, and drops nothing
-	// from it; if another owner keeps the object, reap drops what is gone or waits.
+	// dropped: upstream fails on an object with a reference whose owner can be neither proved nor disproved, and drops no
+	// reference from it; if another owner keeps the object, reap drops the references to owners that are gone or wait.
 	dropped = "dropped beside an unknown reference"
 	// forgotten: upstream never again looks at an object without a namespace that named an owner of a namespaced kind,
 	// until something changes it, and at one that named an owner of an unknown kind only after a delay that has grown
 	// with each failure, to a quarter of an hour; reap does when that reference has gone, and collects the object if the
 	// rest dangles.
 	forgotten = "forgotten after a reference that cannot be proved"
-	// misplaced: upstream gives an owner that it has not seen yet the namespace of the dependent that names it. If the
-	// owner has none, and names one that has to have a namespace, it is looked for in that of the dependent, and taken
-	// for gone if it is not there; reap cannot tell where it would be.
+	// misplaced: upstream assumes that an owner which it has not seen yet is in the namespace of its dependent. If that
+	// owner is cluster-scoped and names an owner of a namespaced kind, upstream looks for the latter in the dependent's
+	// namespace, and takes it for gone if it is not there. reap makes no such assumption.
 	misplaced = "an owner looked for in its dependent's dependent's namespace"
-	// chance: an object that was deleted in both worlds, and that a finalizer holds, has lost a reference before or not:
-	// that is a matter of which of its owners was gone first.
+	// chance: an object that was deleted in both worlds, and that a finalizer holds, may or may not have lost a reference
+	// before, depending on which of its owners was gone first.
 	chance = "the order of its owners' ends"
-	// moment: an owner that has waited for its dependents, and that a finalizer holds now, may have been looked at
-	// while it did, or not: then its reference is dropped, or not, beside one that keeps the object.
+	// moment: an owner has waited for its dependents, and a finalizer holds it now. If the collector looked at the
+	// dependent while the owner waited, and another owner keeps the dependent, the reference was dropped; else it was not.
 	moment = "an owner that waited only for a moment"
 )
 
@@ -106,8 +106,8 @@ func inAMoment(ours, theirs map[int]*state, i int, waited map[int]bool) bool {
 	return true
 }
 
-// forgottenUpstream are the objects that upstream leaves though all their references dangle, since it has
-// once seen one that it could prove nothing about, and what these own.
+// forgottenUpstream returns the objects that upstream leaves though all their references dangle, because it once could
+// prove nothing about one of these references; and the dependents of such objects.
 func forgottenUpstream(w *world, ours, theirs map[int]*state) map[int]bool {
 	left := map[int]bool{}
 	for i, o := range w.objects { // owners come before their dependents
@@ -127,8 +127,8 @@ func forgottenUpstream(w *world, ours, theirs map[int]*state) map[int]bool {
 	return left
 }
 
-// misplacedUpstream are the objects that upstream has deleted, or taken a reference from, since it has looked
-// for an owner in a namespace that nobody named, and what these own.
+// misplacedUpstream returns the objects that upstream has deleted, or taken a reference from, because it looked for an
+// owner in a namespace that no reference named; and the dependents of such objects.
 func misplacedUpstream(w *world, ours, theirs map[int]*state) map[int]bool {
 	lost := map[int]bool{}
 	for i := range w.objects { // owners come before their dependents
@@ -252,8 +252,8 @@ func names(w *world, j int, r ref) bool {
 		(o.ns == "" || o.ns == w.objects[j].ns)
 }
 
-// unblockedUpstream are the objects in whose references upstream has unset blockOwnerDeletion though no
-// ring is there, and the owners that it therefore no longer lets wait.
+// unblockedUpstream returns the objects in whose references upstream has unset blockOwnerDeletion though there is no
+// ring, and the owners that therefore no longer wait.
 func unblockedUpstream(ours, theirs map[int]*state) map[int]bool {
 	unblocked := map[int]bool{}
 	for j, a := range ours {

@@ -29,10 +29,10 @@ import (
 	"github.com/reap-dev/reap/tests/size"
 )
 
-// asked is how many of the plans are asked for by the program too; each lists the server.
+// asked is how many of the plans are also made with the program; each of these lists the server.
 const asked = 3
 
-// foretold is a deletion in a world, and what it would do.
+// foretold is a deletion in a world, and its plan.
 type foretold struct {
 	*world
 	later  *thing // gets its last reference when all are there; nil for none
@@ -43,8 +43,8 @@ type foretold struct {
 	fates  map[types.UID]*plan.Object
 }
 
-// TestPlansAgainstUpstream foretells deletions where Kubernetes' own collector runs, from a list of the server,
-// then makes them, and holds what that collector has done against what was foretold.
+// TestPlansAgainstUpstream plans deletions on a server with Kubernetes' own collector, from a list of its objects,
+// then makes them, and compares the outcome with the plan.
 func TestPlansAgainstUpstream(t *testing.T) {
 	seed := number(t, seedVariable, uint64(time.Now().UnixNano()))
 	t.Logf("%s=%d", seedVariable, seed)
@@ -137,9 +137,9 @@ func TestPlansAgainstUpstream(t *testing.T) {
 	}
 }
 
-// draw draws what worlds do not begin with: finalizers that let dependents stay, and a reference to an object that
-// came later, or to the object itself. While objects go from which another one takes references, upstream's collector
-// looks again only after a delay at those that it has failed on.
+// draw draws what newWorld does not: finalizers that let dependents stay, and a reference to an object that was created
+// later, or to the object itself. It draws one such reference at most: upstream's collector retries an object that it has
+// failed on only after a delay, while others lose their references.
 func (w *foretold) draw(random *rand.Rand, exists func(int) bool) {
 	for _, o := range w.objects {
 		o.orphans = random.IntN(12) == 0
@@ -283,8 +283,8 @@ func (w *foretold) ask(t *testing.T, s *side) {
 	}
 }
 
-// compare returns what has not come as it was foretold. What comes only when upstream's collector tries again what it has
-// failed on is not waited for, nor compared.
+// compare returns where the outcome differs from the plan. Changes that come only when upstream's collector retries a
+// failure are neither awaited nor compared.
 func (w *foretold) compare(s *side, before, now map[types.UID]*unstructured.Unstructured) (wrong []string) {
 	for i, uid := range s.uids[w.number] {
 		was, is, o := before[uid], now[uid], w.fates[uid]

@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// A comparison of two collectors cannot find wrong deletions that both make; the rules can.
+// Comparing two collectors cannot find wrong deletions that both make. The rules can.
 func TestRulesFindMistakesThatBothCollectorsMake(t *testing.T) {
 	w := &world{objects: []*thing{
 		{kind: configMaps, name: "owner", ns: "n"}, {kind: secrets, name: "other", ns: "n"}, {kind: configMaps, name: "object", ns: "n"},

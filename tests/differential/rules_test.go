@@ -7,8 +7,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// rules hold what reap does to docs/semantics.md, write by write, whatever upstream does: that both have done
-// the same is no reason, and that upstream has not may be no excuse.
+// rules checks each write of reap against docs/semantics.md, whatever upstream does: both collectors could be wrong in
+// the same way.
 type rules struct {
 	*side
 	w *world
@@ -18,7 +18,7 @@ type rules struct {
 	judged uint64
 }
 
-// judge returns what has happened since the last time and should not have.
+// judge returns the wrong writes since its last call.
 func (r *rules) judge() (bad []string) {
 	to := r.judged
 	for i := range r.w.objects {
@@ -96,7 +96,7 @@ func (r *rules) released(i int, was, is *past) (bad []string) {
 	return bad
 }
 
-// verdict says what a reference of object i came to before a revision.
+// verdict judges a reference of object i as of before a revision.
 func (r *rules) verdict(i int, had metav1.OwnerReference, before uint64) string {
 	ref := r.ref(had)
 	if ref.owner >= 0 {
@@ -125,7 +125,7 @@ func (r *rules) verdict(i int, had metav1.OwnerReference, before uint64) string 
 	return "solid"
 }
 
-// unfinished returns what a collector at rest should not have left.
+// unfinished returns the objects that a collector at rest should have deleted or changed.
 func (r *rules) unfinished(now map[int]*state) (bad []string) {
 	for i := range r.w.objects {
 		st := now[i]

@@ -49,7 +49,7 @@ type thing struct {
 	refs    []reference
 }
 
-// reference names an owner by its number, or nobody (-1), and something else instead of what is right.
+// reference names an owner by its number, or nobody (-1). It may be wrong in one respect.
 type reference struct {
 	owner      int
 	wrong      string
@@ -152,7 +152,7 @@ func (w *world) reference(o *thing, random *rand.Rand) (r reference, ok bool) {
 	return r, true
 }
 
-// object is a thing as a server is asked to make it, where owners have these UIDs.
+// object returns a thing as it is sent to a server, on which the owners have these UIDs.
 func (w *world) object(i int, uids []types.UID) *unstructured.Unstructured {
 	th := w.objects[i]
 	o := &unstructured.Unstructured{Object: map[string]any{}}

@@ -13,7 +13,7 @@ import (
 func answer(w http.ResponseWriter, code int, body any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(code)
-	_ = json.NewEncoder(w).Encode(body) // whoever asked may have gone
+	_ = json.NewEncoder(w).Encode(body) // the client may have gone
 }
 
 // fail answers with the Status of an error, in the real server's words.
@@ -43,7 +43,7 @@ func Later(seconds int) http.HandlerFunc {
 	}
 }
 
-// EmptyList answers with a list of nothing that claims to be as new as can be.
+// EmptyList answers with an empty list that claims the newest possible resourceVersion.
 func (s *Server) EmptyList(w http.ResponseWriter, _ *http.Request) {
 	s.mu.Lock()
 	revision := s.revision
@@ -58,7 +58,7 @@ func partial(m *metav1.ObjectMeta) *metav1.PartialObjectMetadata {
 	}
 }
 
-// whole is an object as far as the server keeps it.
+// whole is everything that the server keeps of an object.
 func whole(r *Resource, version string, m *metav1.ObjectMeta, spec, status map[string]any) any {
 	return struct {
 		metav1.TypeMeta

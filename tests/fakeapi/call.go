@@ -47,8 +47,8 @@ func (c Call) String() string {
 	return strings.Join(parts, " ")
 }
 
-// ByMonitor is true for the calls that only keep the collector's picture: watches,
-// discovery, and lists that any age of answer will do for.
+// ByMonitor is true for the calls that only keep the graph up to date: watches, discovery,
+// and lists that accept an answer of any age.
 func (c Call) ByMonitor() bool {
 	return c.Verb == "watch" || c.Verb == "discover" || c.Resource == "apiservices" ||
 		c.Verb == "list" && c.Query.Get("resourceVersion") != ""
@@ -102,7 +102,7 @@ func callOf(r *http.Request) *Call {
 	return c
 }
 
-// counts is true for calls whose end somebody may wait for.
+// counts is true for calls that InFlight counts.
 func (c *Call) counts() bool { return c.Verb != "watch" && c.Verb != "discover" }
 
 func (s *Server) begin(c *Call) Fault {

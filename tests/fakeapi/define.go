@@ -35,7 +35,7 @@ func (s *Server) Define(r Resource) {
 	}
 }
 
-// touch makes a cluster-scoped object, or changes the one that there is. s.mu is held.
+// touch creates a cluster-scoped object, or changes the existing one. s.mu is held.
 func (s *Server) touch(r *Resource, name string) {
 	if m := s.objects[objectKey{r.GroupResource(), "", name}]; m != nil {
 		s.put(r, m.DeepCopy(), modified)
@@ -60,9 +60,9 @@ func (s *Server) SetServed(resource string, served bool) {
 	s.touch(s.byName(definitions), r.Name+"."+r.Group)
 }
 
-// StartOver makes a resource's objects what they were at a revision, and numbers them
-// from 1: the server behind an APIService has a store of its own, which was restored.
-// Watches go on and show nothing of it.
+// StartOver restores a resource's objects to a revision, and numbers them from 1: the
+// server behind an APIService has a store of its own, which was restored. Watches go on
+// and do not show it.
 func (s *Server) StartOver(resource string, revision int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// discover answers in the old, unaggregated form, which clients fall back to.
+// discover answers in the old, unaggregated form, to which clients fall back.
 func (s *Server) discover(w http.ResponseWriter, path string) {
 	s.mu.Lock()
 	resources := s.servedNow()

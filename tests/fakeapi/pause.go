@@ -17,8 +17,8 @@ func (s *Server) SetPaused(paused bool) {
 	s.happened()
 }
 
-// HidePause makes lists find no ConfigMap that pauses the collector, and watches show its
-// end, though it is there and reads find it.
+// HidePause hides the ConfigMap that pauses the collector from lists, and makes watches show
+// its deletion. Reads still find it.
 func (s *Server) HidePause(hidden bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -26,8 +26,8 @@ func (s *Server) HidePause(hidden bool) {
 	s.happened()
 }
 
-// pause answers what asks for the ConfigMap that pauses the collector; false if the
-// request is another. It is no recorded call, and no fault meets it.
+// pause answers requests for the ConfigMap that pauses the collector; it returns false for
+// any other request. These calls are not recorded, and no Fault is asked about them.
 func (s *Server) pause(w http.ResponseWriter, r *http.Request) bool {
 	const all = "/api/v1/namespaces/kube-system/configmaps"
 	switch q := r.URL.Query(); {

@@ -49,8 +49,8 @@ func (s *Server) list(w http.ResponseWriter, r *Resource, c *Call) {
 	answer(w, http.StatusOK, partialList(items, revision, next))
 }
 
-// SetStale makes the server one of several that lags behind: lists that any age will do for, and watches, show nothing
-// that is newer than a revision, until it is 0. What is read from a quorum is up to date.
+// SetStale makes the server lag behind others: watches, and lists that accept an answer of any age, show nothing newer
+// than a revision. Reads from a quorum are up to date. 0 ends it.
 func (s *Server) SetStale(revision int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -82,7 +82,7 @@ func (s *Server) SetPageSize(n int) {
 func (s *Server) Compact() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.revision++ // so that no watch has come so far
+	s.revision++ // so that no watch has reached it
 	s.compacted = s.revision
 	for token := range s.pages {
 		s.pages[token+" expired"] = nil // keeps new tokens apart from old ones
@@ -116,8 +116,8 @@ func (s *Server) Watching() int {
 	return len(s.watches)
 }
 
-// LoseEvents hides events for which lose is true from watches, until it is nil
-// again. They have happened all the same.
+// LoseEvents hides events for which lose returns true from watches, until it is set to
+// nil. The changes themselves are made.
 func (s *Server) LoseEvents(lose func(*Resource, *metav1.ObjectMeta) bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

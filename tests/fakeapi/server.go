@@ -68,7 +68,7 @@ type Server struct {
 	statuses  map[objectKey]map[string]any     // of those objects that have one; likewise
 	named     map[string]int                   // how many objects of a name there have been
 	revision  int64
-	own       map[schema.GroupResource]int64 // revisions of resources that have a store of their own
+	own       map[schema.GroupResource]int64 // revisions of resources with a store of their own
 	history   []event
 	serving   bool  // a call about a single object is being served
 	compacted int64 // watches from before this revision are refused
@@ -102,7 +102,7 @@ func New() *Server {
 	}
 }
 
-// happened wakes whoever waits for a change. s.mu is held.
+// happened wakes the goroutines that wait for a change. s.mu is held.
 func (s *Server) happened() {
 	close(s.changed)
 	s.changed = make(chan struct{})
@@ -146,8 +146,8 @@ func (s *Server) byName(name string) *Resource {
 	return nil
 }
 
-// served returns the resource of a path, or nil: also where the path has a namespace and the resource has none, or the
-// other way round, unless it lists all namespaces. s.mu is held.
+// served returns the resource of a path, or nil. It returns nil also if the path has a namespace and the resource is
+// cluster-scoped, or the other way round, unless the path lists all namespaces. s.mu is held.
 func (s *Server) served(c *Call) *Resource {
 	for _, r := range s.servedNow() {
 		if r.Group == c.Group && r.Name == c.Resource && ((c.Namespace != "") == r.Namespaced || r.Namespaced && c.Name == "") {

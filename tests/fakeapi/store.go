@@ -30,7 +30,7 @@ type event struct {
 	resource *Resource
 	meta     *metav1.ObjectMeta
 	lost     bool // watches do not show it
-	called   bool // it came of a call, and not of what users do past HTTP
+	called   bool // made by an HTTP call, not by one of the methods for users
 }
 
 // put commits an object. s.mu is held.
@@ -117,7 +117,7 @@ func (s *Server) Gone(since int64) []Object {
 	return all
 }
 
-// Change is one entry of the history: what an object became, or that it ended.
+// Change is one entry of the history: an object's new state, or its end.
 type Change struct {
 	Object
 	Ended bool
@@ -143,9 +143,9 @@ func (s *Server) Revision() int64 {
 	return s.revision
 }
 
-// Restore makes the store what it was at a revision, as a backup does. What has been
-// defined stays so, and watches go on: they show nothing before the revisions that they
-// have seen are reached again.
+// Restore returns the store to a revision, as restoring a backup does. Definitions stay as
+// they are. Watches go on, and show nothing until the store has passed the revision that
+// they have reached.
 func (s *Server) Restore(revision int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -32,14 +32,13 @@ func (s *Server) Update(resource, namespace, name string, change func(*metav1.Ob
 	})
 }
 
-// Ask changes what is asked for in an object's spec, as a user would: its generation
-// grows.
+// Ask changes an object's spec, as a user would: its generation grows.
 func (s *Server) Ask(resource, namespace, name string) error {
 	return s.Update(resource, namespace, name, func(m *metav1.ObjectMeta) { m.Generation++ })
 }
 
-// Observe writes into an object's status that all that is asked for at the moment has
-// been seen, as its controller would.
+// Observe sets status.observedGeneration of an object to its generation, as its controller
+// would.
 func (s *Server) Observe(resource, namespace, name string) error {
 	return s.on(resource, namespace, name, func(r *Resource, m *metav1.ObjectMeta) error {
 		s.statuses[objectKey{r.GroupResource(), namespace, name}] = map[string]any{"observedGeneration": m.Generation}

@@ -88,8 +88,8 @@ func (s *Server) delete(r *Resource, m *metav1.ObjectMeta, o metav1.DeleteOption
 	return nil
 }
 
-// policy says which of the two finalizers a delete leaves: what the options say,
-// else what the object carries, else the resource's own default.
+// policy returns the propagation policy of a delete: that of the options, else that of the
+// finalizer which the object carries, else the resource's default.
 func policy(r *Resource, m *metav1.ObjectMeta, o metav1.DeleteOptions) (orphan, foreground bool) {
 	//lint:ignore SA1019 deprecated, and still honoured by the API server
 	if deprecated := o.OrphanDependents; deprecated != nil {

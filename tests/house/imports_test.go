@@ -19,13 +19,19 @@ const module = "github.com/reap-dev/reap/"
 // may lists, for each package below pkg, the packages of this module that it may
 // import. A package that is missing here has not been thought about.
 var may = map[string][]string{
-	"pkg/cli":         {"pkg/bound", "pkg/config", "pkg/datastore/dump", "pkg/gc/act", "pkg/gc/decide", "pkg/gc/graph", "pkg/gc/lint", "pkg/gc/listing", "pkg/gc/pause", "pkg/gc/plan", "pkg/gc/relink", "pkg/gc/report", "pkg/pki", "pkg/server", "pkg/service", "pkg/snapshot"},
+	"pkg/cli":         {"pkg/bound", "pkg/config", "pkg/datastore/dump", "pkg/datastore/outage", "pkg/etcdlog", "pkg/gc/act", "pkg/gc/decide", "pkg/gc/graph", "pkg/gc/lint", "pkg/gc/listing", "pkg/gc/pause", "pkg/gc/plan", "pkg/gc/relink", "pkg/gc/report", "pkg/pki", "pkg/server", "pkg/service", "pkg/snapshot"},
 	"pkg/config":      {},
-	"pkg/server":      {"pkg/apiserver", "pkg/config", "pkg/controllers", "pkg/datastore", "pkg/datastore/dump", "pkg/elect", "pkg/gc", "pkg/gc/pause", "pkg/gc/report", "pkg/pki", "pkg/snapshot"},
+	"pkg/server":      {"pkg/apiserver", "pkg/config", "pkg/controllers", "pkg/datastore", "pkg/datastore/dump", "pkg/datastore/outage", "pkg/elect", "pkg/gc", "pkg/gc/pause", "pkg/gc/report", "pkg/pki", "pkg/snapshot"},
 	"pkg/pki":         {},
-	"pkg/datastore":   {"pkg/datastore/dump"},
+	"pkg/datastore":   {"pkg/datastore/dump", "pkg/datastore/outage"},
 	"pkg/apiserver":   {"pkg/pki"},
 	"pkg/controllers": {},
+
+	// The log asks it, and the datastore answers.
+	"pkg/datastore/outage": {},
+
+	// It has to be initialised before Kubernetes.
+	"pkg/etcdlog": {},
 
 	// It works on a machine's files, and asks no server.
 	"pkg/service": {},
@@ -65,6 +71,7 @@ var clients = map[string][]string{
 	"pkg/elect": {"github.com/sirupsen/logrus", "k8s.io/apimachinery", "k8s.io/client-go"},
 
 	"pkg/service": {"go.yaml.in/yaml/v3"},
+	"pkg/etcdlog": {"github.com/sirupsen/logrus", "go.etcd.io/etcd/client/pkg/v3/logutil", "go.uber.org/zap"},
 }
 
 // pure are the packages that plan, why and the workers share: no client, clock,

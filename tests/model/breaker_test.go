@@ -25,11 +25,11 @@ type breaking struct {
 	found  [][]graph.Member
 	writes []graph.Member
 	next   ringCall
-	// failed is true once a write has failed: those that are left may be given up.
+	// failed is true once a write has failed. The remaining writes may then be given up.
 	failed bool
-	// again is true if a ring could not be broken. pkg/gc tries each of those again after a
-	// delay of its own, here at any time and with all others: a ring that is not tried is
-	// one that is tried at another time.
+	// again is true if a ring could not be broken. pkg/gc tries each such ring again after a
+	// delay of its own. Here all of them are tried again together, at any time; that covers
+	// every delay.
 	again bool
 	over  bool
 }
@@ -50,12 +50,12 @@ type within struct {
 	ref     graph.Reference
 }
 
-// canLook is true if a look for rings may begin and may find something.
+// canLook is true if a look for rings may begin and could find one.
 func (m *model) canLook() bool {
 	return m.detects && !m.halted && m.breaking == nil && (m.real != nil || m.waitingChanged || m.lookAgain)
 }
 
-// lookForRings begins a look. Which ring comes first is chance: reversed tries both.
+// lookForRings begins a look. The order of the rings is chance: reversed tries the other one.
 func (m *model) lookForRings(reversed bool) bool {
 	if !m.canLook() {
 		return false
@@ -109,7 +109,7 @@ func sortRings(rings [][]graph.Member) {
 	}
 }
 
-// begin turns to the first ring that is left.
+// begin starts with the next ring.
 func (b *breaking) begin(m *model) {
 	b.failed = false
 	if len(b.rings) == 0 {
@@ -230,7 +230,7 @@ func (b *breaking) unblock(m *model, mem graph.Member) bool {
 	return out == ok || out == notFound
 }
 
-// noteRings notes, for the oracle, what is within a ring now.
+// noteRings records, for the oracle, which references are within a ring now.
 func (m *model) noteRings() {
 	if m.writesSeen == m.server.writes {
 		return

@@ -19,9 +19,9 @@ import (
 var conformances = flag.Int("model.conformances", 1000/slowness, "in how many random worlds the copies are held to the real code; -short takes a tenth, the long size ten times as many")
 
 // TestCopiesDoWhatTheRealCodeDoes: the exhaustive search needs states that can be compared,
-// so it has copies of attempt, orphaner and breaker. In two worlds that live through the
-// same steps, one with the copies and one with the real code, the same calls are made, word
-// by word, and the same comes of them.
+// so it has copies of attempt, orphaner and breaker. Two worlds, one with the copies and one
+// with the real code, take the same steps. Their calls must be the same, word by word, and
+// so must the outcome.
 func TestCopiesDoWhatTheRealCodeDoes(t *testing.T) {
 	if *searchSeed != 0 {
 		conform(t, worldOf(*searchSeed))
@@ -49,7 +49,7 @@ type twins struct {
 	err          error // in what they differ
 }
 
-// conform lives through a world with both, and returns how many calls were made.
+// conform takes the steps of a world with both, and returns how many calls were made.
 func conform(t *testing.T, w world) (calls int) {
 	w.workers, w.checkEvery, w.objects = 1, 0, min(w.objects, 10)
 	synctest.Test(t, func(t *testing.T) {
@@ -77,7 +77,7 @@ func conform(t *testing.T, w world) (calls int) {
 	return calls
 }
 
-// workOff delivers what is to be delivered and does what is to be done.
+// workOff delivers all events and does all work.
 func (p *twins) workOff() {
 	p.take(action{op: opResync})
 	for _, mon := range p.copied.monitors {
@@ -174,7 +174,7 @@ func (p *twins) finish() {
 	}
 }
 
-// differ says in what the two worlds differ.
+// differ describes the differences between the two worlds.
 func (p *twins) differ() error {
 	c, r := p.copied, p.real
 	if c.wrong != nil || r.wrong != nil {

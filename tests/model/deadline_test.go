@@ -17,13 +17,13 @@ var (
 	smallTimeout = decide.Timeout{Base: time.Minute}
 )
 
-// options are what decisions depend on besides the object.
+// options returns what decisions depend on besides the object.
 func (m *model) options() decide.Options {
 	return decide.Options{Timeout: m.timeout, Pauses: m.pauses}
 }
 
-// deadline returns when an object in foreground deletion is given up on, as it looks
-// now; the zero time for never.
+// deadline returns when the collector would give up on an object in foreground deletion, by
+// its present state; the zero time for never.
 func (m *model) deadline(k graph.Key) time.Time {
 	v, shown := m.graph.View(k)
 	if !shown || !v.Record.WaitingForDependents() {
@@ -58,8 +58,8 @@ func (m *model) waiting() (keys []graph.Key) {
 	return keys
 }
 
-// noteWent notes, for the oracle, that the graph is about to be told of an object's end:
-// that puts off the deadlines of the owners that it is known to have and to wait.
+// noteWent records, for the oracle, that the graph is about to learn of an object's end.
+// That extends the deadlines of those of its owners that the graph knows to wait.
 func (m *model) noteWent(k graph.Key) {
 	gone, shown := m.graph.View(k)
 	if !shown {
@@ -77,8 +77,8 @@ func (m *model) noteWent(k graph.Key) {
 	}
 }
 
-// base is the timeout that holds for an object, for a deadline of the oracle's own; 0 for
-// none.
+// base returns an object's timeout, from which the oracle computes a deadline of its own; 0
+// for none.
 func (m *model) base(o *object) time.Duration {
 	switch {
 	case o.timeout == graph.NoTimeout:
@@ -89,9 +89,9 @@ func (m *model) base(o *object) time.Duration {
 	return m.timeout.Base
 }
 
-// judgeTimeout judges that a foreground deletion is given up on, as was decided at a
-// time, when a dependent was known to have gone last at another. It may not be before all
-// that was certainly known by then has had its time, and no pause counts.
+// judgeTimeout judges a decision to give up on a foreground deletion. decided is the time of
+// the decision, went the time when a dependent was last known to have gone. Every object that
+// was certainly known by then must have had its time, in which pauses do not count.
 func (m *model) judgeTimeout(o *object, decided, went time.Time) {
 	base := m.base(o)
 	if base == 0 {
@@ -121,8 +121,9 @@ func (m *model) knownBelow(o *object, at time.Time) int {
 	return len(below) - 1
 }
 
-// judgeDeadline judges when the collector means to give up on an object that waits: not
-// never if it times out, and not later than if the last of all that it knows had gone now.
+// judgeDeadline judges the time at which the collector plans to give up on an object that
+// waits. It must plan one if the object times out, and none later than if the last of the
+// known objects had gone now.
 func (m *model) judgeDeadline(k graph.Key) {
 	o := m.server.objects[k.UID]
 	if o == nil || !o.waits() {

@@ -6,19 +6,19 @@
 //	 users    └───── calls, one step each ───── worker ◀─────────┘
 //	                                         gc.Steps, or a copy
 //
-// Random worlds drive all of the real code but monitors, queues and what starts them.
-// Each turn of a worker is a goroutine that stops before a call reaches the server and
-// again before the answer comes back, until the world's next step says so. Only one goes
-// on at a time, so that a seed says all. The exhaustive search has to compare states, and
-// to return to them: it drives the real graph and the real decisions, and copies of the
-// rest, which are held to the real code call by call.
+// Random worlds drive all of the real code except monitors, queues and the code that starts
+// them. Each turn of a worker is a goroutine that stops before a call reaches the server and
+// again before the answer comes back, until a step of the world lets it go on. Only one runs
+// at a time, so that a seed determines everything. The exhaustive search has to compare
+// states, and to return to them: it drives the real graph and the real decisions, and copies
+// of the rest, which are compared with the real code call by call.
 //
-// The exhaustive search sees every state of each small world, in the gate too: it goes on
-// from a state once, however many orders of steps lead there. A state is all that
+// The exhaustive search visits every state of each small world, in the gate too. It continues
+// from each state once, however many orders of steps lead there. A state is everything that
 // the world, the collector and the oracle know, ages included. The search has one worker,
-// whose calls do not fail, a watch or list fails only where a world says so, and time
-// passes when something waits for it. More workers, failures and times are for the random
-// worlds. With the race detector and -short the search is cut short, and says where.
+// whose calls do not fail; a watch or list fails only where a world says so; and time passes
+// only when something waits for it. Random worlds have more workers, failures and times.
+// With the race detector and -short the search is cut short, and says where.
 //
 //	world_test.go       the API server: what exists, preconditions, what it tells
 //	monitor_test.go     lists and watches, as pkg/gc/observe turns them into calls
@@ -48,17 +48,18 @@
 //	restore_test.go     backups are restored under new UIDs and relinked by pkg/gc/relink
 //	histories_test.go   short histories that once came out wrong
 //
-// What the oracle knows of the three policies: an object may go when each of its
-// references dangles or names an owner that waits; one whose owner was orphaned may
-// not. An owner in foreground deletion may wait as long as anything that is there
-// blocks it, be that held by somebody or kept by an unknown reference; it must not be
-// let go before what had arrived when its deletion settled, unless its deadline has
-// passed. Where deletions time out none may wait for ever.
+// The oracle's rules for the three policies: an object may be deleted when each of its
+// references dangles or names an owner that waits; an object whose owner was orphaned may
+// not. An owner in foreground deletion may wait as long as an existing object blocks it,
+// whether a finalizer holds that object or an unknown reference keeps it. The owner must not
+// be released before the dependents that had arrived when its deletion settled, unless its
+// deadline has passed. Where deletions time out, none may wait for ever.
 //
-// Of rings: where they are looked for none may be left. A reference may cease to block
-// only if that very state of its object was in a ring, on the server, at some moment
-// since the look began. More cannot be asked: a user may take a ring apart between the
-// last read and the first patch, and a patch carries its own object's version only.
+// The rules for rings: where the collector looks for rings, none may be left. A reference may
+// cease to block only if that very state of its object was in a ring, on the server, at some
+// moment since the look began. The oracle cannot require more: a user may take a ring apart
+// between the last read and the first patch, and a patch carries its own object's version
+// only.
 //
 // A foreground deletion may be given up on only once its timeout has passed since the
 // object was deleted, and since the graph heard that a direct dependent had gone, and then
@@ -66,8 +67,8 @@
 // timeout is the object's own if it has one, which may be never. The deadline that the
 // collector computes may not be later than if the last of all had gone just now.
 //
-// While the collector is paused it may ask for no write, though one that it has asked for
-// before may still arrive.
+// While the collector is paused it may send no write. One that it sent before may still
+// arrive.
 //
 // When a namespace is deleted nothing is created in it, and what is in it is deleted in
 // the background, kind by kind, whatever it waits for.

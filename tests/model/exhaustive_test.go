@@ -33,7 +33,7 @@ type smallWorld struct {
 	kinds []*kind
 	// rested is true if the world comes to rest, but for rings, before its users go on.
 	rested bool
-	// looks is true if rings may be looked for at any time, not only in the end.
+	// looks is true if the collector may look for rings at any time, not only in the end.
 	looks bool
 	// blind is true if rings are never looked for.
 	blind bool
@@ -41,8 +41,8 @@ type smallWorld struct {
 	timeouts bool
 }
 
-// explorer walks the states of a small world depth first. The graph cannot be
-// copied: to take another branch, the steps to the branch are taken again.
+// explorer walks the states of a small world depth first. The graph cannot be copied: for
+// another branch, the explorer repeats the steps that lead to it.
 type explorer struct {
 	smallWorld
 	seen     map[state]bool

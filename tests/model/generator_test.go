@@ -181,8 +181,8 @@ func (g *generator) create() action {
 	return a
 }
 
-// references draws what an object in a namespace declares: mostly right, to what
-// exists or once did.
+// references draws the references of an object in a namespace. Most are right, and name an
+// object that exists or once did.
 func (g *generator) references(namespace string) (refs []graph.Reference) {
 	n := one(g, []int{0, 1, 1, 1, 2, 2, 3})
 	for range n {

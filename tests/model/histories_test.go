@@ -53,9 +53,9 @@ func twinBlocks(t *testing.T, m *model) {
 	}
 }
 
-// TestLostAnswerDoesNotForgetOrphaning: the finalizer is gone and with it the owner,
-// but the answer that says so is lost. What turns up afterwards stays all the same. So it
-// is with two attempts at an owner that two resources show, the second of which
+// TestLostAnswerDoesNotForgetOrphaning: the finalizer is gone, and the owner with it, but the
+// answer to that patch is lost. Dependents that turn up afterwards stay all the same. The
+// same holds for two attempts at an owner that two resources show, if the second attempt
 // finds it gone.
 func TestLostAnswerDoesNotForgetOrphaning(t *testing.T) { withBoth(t, lostAnswer) }
 

@@ -65,9 +65,9 @@ func (m *model) judgeDrop(o *object, drop []graph.Reference, decided time.Time) 
 	}
 }
 
-// judgeRelease judges the end of a foreground deletion that was decided on at a time, when
-// a dependent was known to have gone last at another. One that is late may end whatever
-// blocks it.
+// judgeRelease judges the end of a foreground deletion. decided is the time of that decision,
+// went the time when a dependent was last known to have gone. A deletion past its deadline
+// may end whatever blocks it.
 func (m *model) judgeRelease(o *object, decided, went time.Time, late bool) {
 	m.releases++
 	if late {
@@ -89,10 +89,10 @@ func (m *model) judgeRelease(o *object, decided, went time.Time, late bool) {
 	}
 }
 
-// judgeUnblock judges a write that makes references hold their owners no longer: at
-// some moment since the look for rings began, this very state of the object was in a
-// ring, and the references within it. Nobody can know more than that: a ring may be
-// taken apart between the last read and the first write.
+// judgeUnblock judges a write that unsets blockOwnerDeletion. At some moment since the look
+// for rings began, this very state of the object must have been in a ring, and the references
+// within it. More cannot be required: a user may take a ring apart between the last read and
+// the first write.
 func (m *model) judgeUnblock(o *object, unblock []graph.Reference) {
 	m.unblocks++
 	for _, r := range unblock {

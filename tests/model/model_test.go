@@ -134,7 +134,7 @@ func (m *model) take(a action) bool {
 	case opPause:
 		m.pause(a.n)
 	default:
-		return m.deed(a)
+		return m.userStep(a)
 	}
 	return true
 }

@@ -129,7 +129,7 @@ func TestRulesHoldInLargeWorlds(t *testing.T) {
 
 func tryWorld(t *testing.T, seed uint64) *model { return run(t, worldOf(seed)) }
 
-// run lives through a world; a failure is cut down to a short history.
+// run takes the steps of a world, and cuts the history of a failure short.
 func run(t *testing.T, w world) (m *model) {
 	synctest.Test(t, func(t *testing.T) { m = w.live(t) })
 	return m
@@ -212,7 +212,7 @@ func replay(history []action, w world) error {
 	return conclude(m, w)
 }
 
-// TestOracleSeesWhatIsThere: a world in which nothing collects must not pass.
+// TestOracleSeesWhatIsThere: a world without a collector must not pass.
 func TestOracleSeesWhatIsThere(t *testing.T) {
 	m := newModel(1, 1)
 	owner := object{namespace: "n", name: "o", uid: "o"}

@@ -72,8 +72,8 @@ func (m *model) settle() {
 	m.check()
 }
 
-// elapse lets time pass until that changes nothing any more: owners that no
-// monitor shows are looked at again from time to time.
+// elapse lets time pass until nothing changes any more: the collector reads owners that no
+// monitor shows again from time to time.
 func (m *model) elapse() {
 	for quiet := 0; quiet < 2 && m.wrong == nil; quiet++ {
 		writes := m.server.writes

@@ -20,7 +20,7 @@ import (
 var restoreSeed = flag.Uint64("model.restore", 0, "try only the restore of this seed")
 
 // TestRestoredBackupLosesNoObject restores random backups under new UIDs while the collector is held, relinks, and lets
-// the collector go on: what goes is exactly what had lost its owners in the backup already.
+// the collector go on. It must delete exactly the objects that had lost their owners in the backup already.
 func TestRestoredBackupLosesNoObject(t *testing.T) {
 	if *restoreSeed != 0 {
 		tryRestore(t, *restoreSeed)

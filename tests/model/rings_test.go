@@ -11,8 +11,8 @@ import (
 	"github.com/reap-dev/reap/pkg/gc/graph"
 )
 
-// What the oracle knows of rings. It follows references one by one, from each to each,
-// and knows nothing of components.
+// The oracle finds rings by following references one by one, from each object. It does not
+// compute components.
 
 // ringed returns the references within rings: those of a waiting object to a waiting
 // owner that it blocks, from which blocking references lead back to it. Only kinds that

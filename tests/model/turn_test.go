@@ -18,7 +18,7 @@ import (
 	"github.com/reap-dev/reap/pkg/gc/graph"
 )
 
-// real is pkg/gc itself, without what drives it.
+// real is the code of pkg/gc, without monitors, queues and workers.
 type real struct {
 	*gc.Steps
 	calls   context.Context

@@ -7,8 +7,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// deed is a step of a user, or of one who serves kinds; false if it cannot be taken now.
-func (m *model) deed(a action) bool {
+// userStep takes a step of a user, or of an administrator who changes the served kinds. It returns false if the step is not
+// possible now.
+func (m *model) userStep(a action) bool {
 	s := m.server
 	o := s.objects[a.uid]
 	switch a.op {

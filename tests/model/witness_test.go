@@ -8,7 +8,7 @@ import (
 	"github.com/reap-dev/reap/pkg/gc/graph"
 )
 
-// witness notes what the next event of a monitor lets the graph know for good.
+// witness records which proofs the next event of a monitor gives the graph.
 func (m *model) witness(mon *monitor) {
 	e := mon.stream[0]
 	uid := e.rec.UID

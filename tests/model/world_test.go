@@ -126,7 +126,7 @@ type server struct {
 
 	// What follows is for the oracle.
 
-	// waited says when an object that is there ceased to wait for its dependents.
+	// waited says when an existing object ceased to wait for its dependents.
 	waited map[types.UID]time.Time
 	// orphaned holds owners that the collector has let go after they were deleted with
 	// propagation policy Orphan: as they were then.
@@ -136,8 +136,8 @@ type server struct {
 	// forgotten holds those of them that a user has deleted on other terms since, while
 	// somebody else's finalizer held them.
 	forgotten map[types.UID]bool
-	// ghosts holds every state that objects have had. While a kind that shows one is hidden
-	// nobody can see that what was last shown of it is over.
+	// ghosts holds every state that objects have had. While a kind is hidden, nobody can see
+	// that the last state which it showed of an object is over.
 	ghosts []*object
 }
 

@@ -17,9 +17,9 @@ import (
 	"k8s.io/kubernetes/pkg/controller/garbagecollector"
 )
 
-// Start starts the collector as kube-controller-manager does, with its number of workers, until ctx ends.
-// The second configuration is that of its metadata client, which kube-controller-manager limits apart.
-// ended is closed when no goroutine of it runs any more.
+// Start starts the collector as kube-controller-manager does, with as many workers, until ctx ends.
+// The second configuration is for its metadata client, which has a rate limit of its own in kube-controller-manager.
+// ended is closed when all its goroutines have ended.
 func Start(ctx context.Context, config, metaConfig *rest.Config) (ended <-chan struct{}, err error) {
 	kube, err := kubernetes.NewForConfig(config)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/reap-dev/reap/tests/fakeapi"
 )
 
-// judge follows a server's history and says of every write of the collector whether what existed then justifies it. It
+// judge follows a server's history and checks whether the objects of that time justify each write of the collector. It
 // knows of no graph and of no monitor, and holds for worlds without rings, without finalizers but Kubernetes' two, and
 // in which nobody deletes an object a second time or refers to one that is being deleted.
 type judge struct {
@@ -90,7 +90,7 @@ func (j *judge) take(c fakeapi.Change) {
 	j.objects[c.UID] = &standing{c.Object, born, j.seen}
 }
 
-// older is true if an object is there longer than another.
+// older is true if an object was created before another.
 func (j *judge) older(s *fakeapi.Server, a, b types.UID) bool {
 	j.look(s.Changes(j.seen))
 	return j.objects[a] != nil && j.objects[b] != nil && j.objects[a].born < j.objects[b].born
@@ -156,8 +156,8 @@ func same(a, b metav1.OwnerReference) bool {
 	return a.APIVersion == b.APIVersion && a.Kind == b.Kind && a.Name == b.Name && a.UID == b.UID && blocks(a) == blocks(b)
 }
 
-// unknown is true for a reference of a kind, or a version of one, that is never served: nothing can be proved of it, but
-// that an object of that kind has ended.
+// unknown is true for a reference of a kind, or a version of one, that is never served. Nothing can be proved about its
+// owner, except that an object of that kind was deleted.
 func (j *judge) unknown(of fakeapi.Object, r metav1.OwnerReference) bool {
 	o, ended := j.ended[r.UID]
 	return (r.Kind == "Nothing" || strings.HasSuffix(r.APIVersion, "/v9")) && !(ended && names(of, r, o))
@@ -195,7 +195,7 @@ func (s *standing) blocks(owner types.UID) bool {
 	})
 }
 
-// atRest judges what is left when nothing fails and all is done. Every resource that is defined is served.
+// atRest judges the remaining objects when nothing fails and the collector is at rest. Every defined resource is served.
 func (j *judge) atRest(s *fakeapi.Server) {
 	j.t.Helper()
 	served := s.Resources()

@@ -1,5 +1,5 @@
-// Package storm has users and faults at work at the same time, in random worlds, against the real collector with its
-// informers, workers and queues, and holds every write against what existed.
+// Package storm runs the real collector, with its informers, workers and queues, in random worlds in which users act and
+// faults happen at the same time. It checks every write of the collector against the objects that existed.
 package storm
 
 import (
@@ -28,8 +28,8 @@ var (
 	stormSeed = flag.Uint64("storm.seed", 0, "try only the storm of this seed")
 )
 
-// TestStorms tries random worlds until its time is up. In each no write may be made that what exists does not justify, and
-// when the faults have ended, what dangles has to be gone, what waits has to have a reason, and all else has to be there.
+// TestStorms tries random worlds until its time is up. In each world the existing objects must justify every write. When
+// the faults have ended, dangling objects must be gone, waiting objects must have a reason, and all others must exist.
 //
 // A seed says what users do and which faults there are. The order in which the collector's goroutines run is the
 // scheduler's: a world that failed may have to be tried a few times.
@@ -57,7 +57,7 @@ func TestStorms(t *testing.T) {
 	}
 }
 
-// storm tries one world, and returns how often things have happened in it.
+// storm tries one world, and counts its events.
 func storm(t *testing.T, seed uint64) (counts map[string]int) {
 	t.Helper()
 	rig.InBubble(t, func(t *testing.T, r *rig.Rig) {
@@ -148,7 +148,7 @@ func (s *stormy) start() {
 	s.judge.restarted()
 }
 
-// round has users and faults at work, ends the faults, and looks at what is left.
+// round lets users and faults act, ends the faults, and judges the remaining objects.
 func (s *stormy) round() {
 	s.say("round")
 	s.mu.Lock()
@@ -195,7 +195,7 @@ func (s *stormy) rest() {
 	s.judge.counts["rounds"]++
 }
 
-// goBack restores a backup, of which the collector knows more than is true afterwards.
+// goBack restores a backup: afterwards the collector knows of changes that have been undone.
 func (s *stormy) goBack() {
 	s.say("the store goes back")
 	backup, at := s.Revision(), len(s.Changes(0))
@@ -256,7 +256,7 @@ func (s *stormy) refusal() http.HandlerFunc {
 
 var stormKinds = []string{"configmaps", "configmaps", "secrets", "pods", "deployments", "replicasets", "nodes", "widgets", "widgets", "gizmos"}
 
-// weather changes what goes wrong.
+// weather changes the faults.
 func (s *stormy) weather() {
 	resource := pick(s, stormKinds...)
 	switch s.r.IntN(12) {
@@ -391,7 +391,7 @@ func (s *stormy) make(resource string, objects []fakeapi.Object) {
 	s.must(s.Create(resource, m))
 }
 
-// references draws owners: older objects, so that there are no rings, that nobody has deleted; some named wrongly.
+// references draws owners among older objects, so that there are no rings, that nobody has deleted. Some references are wrong.
 func (s *stormy) references(namespace string, objects []fakeapi.Object, of *fakeapi.Object) (refs []metav1.OwnerReference) {
 	fit := slices.DeleteFunc(slices.Clone(objects), func(o fakeapi.Object) bool {
 		return o.DeletionTimestamp != nil || o.Namespace != "" && o.Namespace != namespace || of != nil && !s.judge.older(s.Server, o.UID, of.UID)

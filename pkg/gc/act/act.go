@@ -81,9 +81,9 @@ type Actor struct {
 	observe func(Verb, Outcome)
 }
 
-// New returns an Actor that calls through the clients, of which objects is asked only
-// for what metadata does not hold. allow is asked before every write;
-// an error keeps it from being made. observe is told of every call that was made.
+// New returns an Actor that calls through the clients. It uses objects only for fields that
+// metadata does not hold. allow is called before every write, and an error from it prevents
+// the write. observe is called after every call.
 func New(client metadata.Interface, objects dynamic.Interface, allow func() error, observe func(Verb, Outcome)) *Actor {
 	return &Actor{client: client, objects: objects, allow: allow, observe: observe}
 }

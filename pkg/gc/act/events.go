@@ -15,8 +15,8 @@ import (
 // component is the source of the collector's events, that of the stock collector.
 const component = "garbage-collector-controller"
 
-// Events tells users about objects, in the objects' namespaces. A failure to write
-// one is nobody's error: the log says the same.
+// Events tells users about objects, in the objects' namespaces. A failure to write one is
+// ignored: the log has the same line.
 type Events struct {
 	broadcaster record.EventBroadcaster
 	recorder    record.EventRecorder

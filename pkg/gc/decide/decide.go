@@ -195,7 +195,7 @@ func collect(v *graph.View, now time.Time) Decision {
 			freed = append(freed, o.Reference)
 		case Solid:
 			if o.Observed == nil || o.Observed.WaitingForDependents() {
-				// It rests on a read, which no event may ever contradict.
+				// The judgement rests on a read. Perhaps no event will ever contradict it.
 				if t := believedUntil(o); again.IsZero() || t.Before(again) {
 					again = t
 				}

@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Contents is what goes with an object though it does not name that object as its owner:
+// Contents says which objects are deleted with an object without naming it as their owner:
 // everything in a namespace, or everything of a resource. The zero value is nothing.
 type Contents struct {
 	Namespace string
@@ -23,10 +23,10 @@ type Excerpt struct {
 	Reached []Key
 }
 
-// Excerpt copies what the end of some objects can reach: everything that names one of
-// them, directly or through others; what an object contains, and what names that; and the
-// owners in foreground deletion that any of it may hold, with all that names those. What
-// is known about other owners is copied too.
+// Excerpt copies what the end of some objects can reach: every object that names one of
+// them, directly or through others; the contents of an object, and every object that names
+// those; and the owners in foreground deletion that any of these objects may block, with
+// everything that names them. The facts about other owners are copied too.
 //
 // contents says what an object contains. It is called without a lock.
 //
@@ -69,7 +69,7 @@ func (g *Graph) Excerpt(from []Key, contents func(Node) Contents) *Excerpt {
 	return &Excerpt{Graph: x.to, Reached: x.keys}
 }
 
-// Lists is true of a resource all of whose objects the copied graph had been shown.
+// Lists reports whether the copied graph had been shown all objects of a resource.
 func (x *Excerpt) Lists(gr schema.GroupResource) bool {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
@@ -77,8 +77,8 @@ func (x *Excerpt) Lists(gr schema.GroupResource) bool {
 	return t != nil && t.listed && !t.unreadable && !t.suspended
 }
 
-// AssumeListed takes what has not been listed for listed: what is not in the excerpt does
-// not exist for whoever goes on with it.
+// AssumeListed treats every resource as listed: an object that is not in the excerpt then
+// does not exist.
 func (x *Excerpt) AssumeListed(now time.Time) {
 	for _, r := range x.catalog.resources {
 		if r.Monitored {
@@ -91,7 +91,7 @@ func (x *Excerpt) AssumeListed(now time.Time) {
 	x.noteListing(now)
 }
 
-// excerptPiece is after how much work, in references and objects, events have their turn.
+// excerptPiece is the number of references and objects that are read before events have their turn.
 const excerptPiece = 1000
 
 type excerpt struct {

@@ -104,8 +104,8 @@ func (g *Graph) forgetFacts(affected *affected, which func(*placedFact) bool) {
 	}
 }
 
-// forgetRefuted drops what was proved about the place where a monitor now shows an
-// object. That it waits is not refuted by an event which shows it waiting.
+// forgetRefuted drops the fact about a place where a monitor now shows an object. The fact
+// that the object waits stays if the event shows it waiting too.
 func (g *Graph) forgetRefuted(n *node) {
 	o := g.owners[n.rec.UID]
 	if o == nil || len(o.facts) == 0 {

@@ -48,9 +48,9 @@ func New() *Graph {
 	}
 }
 
-// Upsert records that a monitor shows an object. It returns the objects that this
-// gives a reason to decide about: the object itself, its dependents, or owners that it
-// no longer blocks. Objects of a resource that was not announced are ignored.
+// Upsert records that a monitor shows an object. It returns the objects that need a new
+// decision: the object itself, its dependents, or owners that it no longer blocks. Objects
+// of a resource that was not announced are ignored.
 //
 // Its cost is one pass over the object's references, and work for those that have
 // changed.
@@ -180,8 +180,8 @@ func (g *Graph) vanish(n *node, affected *affected) {
 	affected.add(n)
 }
 
-// VanishedExcept records that a new monitor of a resource has shown all there is,
-// which is what shown returns true for: whatever else the graph has of it has
+// VanishedExcept records that a new monitor of a resource has shown all its objects.
+// shown returns true for those; all others that the graph has of the resource have
 // vanished.
 func (g *Graph) VanishedExcept(gr schema.GroupResource, shown func(types.UID) bool) []Key {
 	g.mu.Lock()
@@ -229,7 +229,7 @@ func (g *Graph) ownersSolid(n *node) bool {
 	return true
 }
 
-// searchedReferences is up to how many references ownersSolid searches.
+// searchedReferences is the largest number of references that ownersSolid searches.
 const searchedReferences = 64
 
 // owner returns the observed object that a reference names by UID and by its own
@@ -249,7 +249,7 @@ func (g *Graph) owner(r *Reference, res *Resource, gk schema.GroupKind, namespac
 	return nil
 }
 
-// affected collects the objects that an event gives a reason to decide about.
+// affected collects the objects that need a new decision after an event.
 type affected struct {
 	keys []Key
 	// released are waiting owners whose count of blocking references has become 0; it

@@ -25,7 +25,7 @@ type counted struct {
 	references int32
 }
 
-// fewNodes is up to how many nodes a set needs no map.
+// fewNodes is the largest number of nodes that a set holds without a map.
 const fewNodes = 16
 
 func (s *nodeSet) len() int { return len(s.few) + len(s.many) }

@@ -6,10 +6,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// SetCatalog replaces what is known of the served kinds. It returns the objects
-// whose references may be judged otherwise now, and those that something is to be done
-// about which can be done only while their own kind is served. It takes time linear in all
-// references.
+// SetCatalog replaces the catalog of the served kinds. It returns the objects that need a
+// new decision: those whose references may be judged otherwise now, and those that could
+// not be changed or deleted while their own kind was not served. It takes time linear in
+// all references.
 func (g *Graph) SetCatalog(c *Catalog, now time.Time) []Key {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -57,8 +57,8 @@ func (g *Graph) AddResource(gr schema.GroupResource, gk schema.GroupKind, now ti
 	g.noteListing(now)
 }
 
-// RemoveResource drops all nodes of a resource: it is known that they are gone, or
-// nobody will ever tell. It leaves no Fact: the objects are neither present nor absent
+// RemoveResource drops all nodes of a resource: they are known to be gone, or nothing
+// will ever show their end. It leaves no Fact: the objects are neither present nor absent
 // now. A live read that found an object of the kind is forgotten too: when the kind is
 // served again, the object need not be there. What was proved gone stays. It returns the
 // objects that named one of them, and the owners that nothing blocks any more. It takes

@@ -48,8 +48,8 @@ type View struct {
 	Blocking    int
 	Wait        Wait
 	SyncedSince time.Time
-	// Survey is what is below the object; nil as long as nobody has counted it. Graph.Survey
-	// does, which takes long.
+	// Survey counts the objects below this one. It is nil until somebody has called
+	// Graph.Survey, which takes long.
 	Survey *Survey
 	// Behind is true if a live read has shown that the object's controller has not yet
 	// observed the object as it was before it was deleted. Whoever reads sets it.
@@ -96,8 +96,8 @@ func (g *Graph) IsOwner(uid types.UID) bool {
 	return g.owners[uid] != nil
 }
 
-// inPieces is after how many objects InNamespace lets events in.
-const inPieces = 10_000
+// namespacePiece is the number of objects after which InNamespace lets events in.
+const namespacePiece = 10_000
 
 // InNamespace yields the observed objects of a namespace, in no order. It looks at every object of the graph, and lets
 // events in now and then: an object that comes or goes meanwhile may be yielded or not. yield must not call the graph.
@@ -112,7 +112,7 @@ func (g *Graph) InNamespace(namespace string) iter.Seq[Node] {
 					return
 				}
 			}
-			if looked++; looked%inPieces == 0 {
+			if looked++; looked%namespacePiece == 0 {
 				g.mu.RUnlock()
 				g.mu.RLock()
 			}

@@ -376,7 +376,7 @@ func TestObjectsOfANamespace(t *testing.T) {
 	g := New()
 	g.SetCatalog(NewCatalog(universe), epoch)
 	g.AddResource(things.GroupResource(), things.GroupKind(), epoch)
-	const n = 3*inPieces + 7
+	const n = 3*namespacePiece + 7
 	for i := range n {
 		g.Upsert(things.GroupResource(), object("many", types.UID(fmt.Sprint("m", i))), epoch)
 	}

@@ -1,5 +1,5 @@
-// Package lint finds ownerReferences, rings and deletions that are not as their writers meant
-// them. It judges by the same decisions as the collector, so that a finding says what will
+// Package lint finds ownerReferences, rings and deletions that probably are not what their
+// authors meant. It uses the collector's own decisions, so that a finding says what will
 // happen to the object.
 //
 // It does no I/O and reads no clock.
@@ -14,8 +14,8 @@ import (
 	"github.com/reap-dev/reap/pkg/gc/graph"
 )
 
-// StuckAfter is how long after its deletionTimestamp an object that is still there counts as
-// stuck. The timestamp of a pod is its deletion and its grace period.
+// StuckAfter is how long after its deletionTimestamp an object that still exists counts as
+// stuck. The timestamp of a pod includes its grace period.
 const StuckAfter = 5 * time.Minute
 
 // NewUID begins the UID of an object of a manifest, which will get one when it is created.
@@ -79,7 +79,7 @@ func (e Effect) String() string {
 	return [...]string{"collected", "stuck", "dropped", "kept", "undecided"}[e]
 }
 
-// Finding is something that is not as it was meant.
+// Finding is something that probably is not what its author meant.
 type Finding struct {
 	Code   Code
 	Effect Effect

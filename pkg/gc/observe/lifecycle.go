@@ -31,8 +31,7 @@ func (o *Observer) ensureMonitor(ctx context.Context, r *graph.Resource) {
 	o.replace(ctx, r)
 }
 
-// replace starts a monitor, in the place of the one that there is, if there is one.
-// o.mu is held.
+// replace starts a monitor of a resource, in place of the existing one, if any. o.mu is held.
 func (o *Observer) replace(ctx context.Context, r *graph.Resource) {
 	gr := r.GroupResource()
 	old := o.monitors[gr]
@@ -56,8 +55,8 @@ func (o *Observer) replace(ctx context.Context, r *graph.Resource) {
 	o.monitors[gr] = m
 }
 
-// Relist has a resource listed again soon: its monitor does not show what is there.
-// It does not wait.
+// Relist makes the Observer list a resource again soon, because its monitor does not show
+// what exists. It does not wait for that.
 func (o *Observer) Relist(gr schema.GroupResource) {
 	o.mu.Lock()
 	o.relists[gr] = true
@@ -93,8 +92,7 @@ func (o *Observer) retire(ctx context.Context, gr schema.GroupResource, m *monit
 	})
 }
 
-// retryMended starts the monitors anew that fail and whose definition or APIService
-// has changed. o.mu is held.
+// retryMended restarts failing monitors whose CRD or APIService has changed. o.mu is held.
 func (o *Observer) retryMended(ctx context.Context) {
 	for gr, m := range o.monitors {
 		if m.state().State == Failing && (o.mended[gr.String()] || o.mended[m.gvr.Version+"."+gr.Group]) {

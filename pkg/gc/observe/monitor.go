@@ -38,7 +38,7 @@ type monitor struct {
 	cancel   context.CancelFunc
 	done     chan struct{} // closed when the monitor's goroutines have ended
 
-	// server is who answers for the version, as far as that has ever been known.
+	// server says who answers for the version, if that has ever been known.
 	server atomic.Int32
 	// anew is true once that server's resourceVersion has started over.
 	anew atomic.Bool
@@ -53,10 +53,10 @@ type monitor struct {
 	known map[types.UID]struct{}
 }
 
-// startMonitor makes a monitor of a resource and starts it. One that takes the place of
-// another begins when that has ended: from then on only the new one adds objects, and
-// its first list is read from a quorum, so that whatever it has not shown when that
-// list is in the graph had gone when the list was read.
+// startMonitor makes a monitor of a resource and starts it. A monitor that replaces another
+// begins when that has ended: from then on only the new one adds objects. Its first list is
+// read from a quorum, so that objects which it has not shown by the end of that list were
+// gone when the list was read.
 func (o *Observer) startMonitor(ctx context.Context, r *graph.Resource, old *monitor) (*monitor, error) {
 	gr := r.GroupResource()
 	m := &monitor{o: o, gvr: r.Preferred(), kind: r.GroupKind(), scoped: r.Namespaced, pending: newPending(), done: make(chan struct{}), versions: r.Versions}

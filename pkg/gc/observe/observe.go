@@ -43,8 +43,7 @@ const relistAtMost = time.Minute
 type Options struct {
 	Config *rest.Config
 	Graph  *graph.Graph
-	// Enqueue is called with objects that there is a reason to look at. It must not
-	// block.
+	// Enqueue is called with objects that need a new decision. It must not block.
 	Enqueue func([]graph.Key)
 	// Ignore names resources that are not watched, besides events.
 	Ignore []schema.GroupResource
@@ -139,9 +138,9 @@ func New(o Options) (*Observer, error) {
 	}, nil
 }
 
-// Run observes until ctx ends, and returns when every goroutine has. It calls giveUp,
-// which is to end ctx, with ErrStoreWentBack as soon as that is known: the graph is not
-// to be used any more from then on.
+// Run observes until ctx ends, and returns when every goroutine has ended. As soon as it
+// notices that the store went back it calls giveUp with ErrStoreWentBack. giveUp must cancel
+// ctx; the graph must not be used any more.
 func (o *Observer) Run(ctx context.Context, giveUp context.CancelCauseFunc) error {
 	o.giveUp = giveUp
 	// client-go's discovery takes no context.
@@ -179,7 +178,7 @@ func (o *Observer) Run(ctx context.Context, giveUp context.CancelCauseFunc) erro
 	}
 }
 
-// checkHealth looks for resources of which nothing comes.
+// checkHealth looks for resources whose monitors receive nothing.
 func (o *Observer) checkHealth() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -207,7 +206,7 @@ func (o *Observer) noticed(gr schema.GroupResource, c change, rec *graph.Record,
 	o.askAgain()
 }
 
-// askAgain has discovery asked again soon.
+// askAgain makes the Observer ask discovery again soon.
 func (o *Observer) askAgain() {
 	select {
 	case o.changed <- struct{}{}:
@@ -260,7 +259,7 @@ func (o *Observer) resync(ctx context.Context, d discovery.DiscoveryInterface) {
 	o.definitions.prune(o.defines)
 }
 
-// discoveryFailed reports that nothing could be learnt. It is logged when that begins.
+// discoveryFailed reports that discovery has failed wholly. Only the first failure in a row is logged.
 func (o *Observer) discoveryFailed(err error) {
 	o.syncError()
 	o.mu.Lock()

@@ -2,8 +2,8 @@ package observe
 
 import "sync"
 
-// paging knows how far the lists of a monitor have come. A list that breaks off between
-// two pages is begun again: the pages that had been read before are no progress.
+// paging knows how far the lists of a monitor have come. A list that breaks off between two
+// pages starts from the beginning: pages that are read once more are no progress.
 type paging struct {
 	mu sync.Mutex
 	// pages is how many pages of the list under way have come, and furthest of any since

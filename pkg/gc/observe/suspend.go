@@ -17,9 +17,9 @@ type suspension struct {
 	server   server
 }
 
-// leave decides what becomes of what is left of a resource whose monitor has ended. It
-// goes only if its end is proved; else it stays, and holds what it would hold if it were
-// served. o.mu is held.
+// leave decides whether the graph keeps the objects of a resource whose monitor has ended.
+// They are dropped only if their end is proved. Otherwise they stay, and block their owners
+// as if the resource were served. o.mu is held.
 func (o *Observer) leave(gr schema.GroupResource, m *monitor) {
 	left := o.graph.Count(gr)
 	if left == 0 || m.succeeded || o.definitions.end(gr, m.versions, server(m.server.Load())) {
@@ -32,8 +32,8 @@ func (o *Observer) leave(gr schema.GroupResource, m *monitor) {
 		Warn("a resource is no longer served though objects of it may exist; they block their owners and hold orphaning")
 }
 
-// dropEnded takes out of the graph what is left of suspended resources whose end is
-// proved by now. o.mu is held.
+// dropEnded drops suspended resources whose end is proved by now from the graph. o.mu is
+// held.
 func (o *Observer) dropEnded() {
 	for gr, s := range o.suspended {
 		if o.definitions.end(gr, s.versions, s.server) {

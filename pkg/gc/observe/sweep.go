@@ -30,8 +30,7 @@ func (o *Observer) sweeps(ctx context.Context) {
 	}
 }
 
-// sweep compares every resource once, and has those listed again whose events were
-// lost.
+// sweep compares every resource once, and makes the monitors that lost events list again.
 func (o *Observer) sweep(ctx context.Context) {
 	began := time.Now()
 	complete := true
@@ -107,7 +106,7 @@ type listed struct {
 	namespace, name, version string
 }
 
-// compare lists one resource and returns in what the graph differs from it.
+// compare lists one resource and returns the differences between the list and the graph.
 func (o *Observer) compare(ctx context.Context, gvr schema.GroupVersionResource) (*suspect, error) {
 	s := &suspect{gvr: gvr, before: o.graph.Versions(gvr.GroupResource()), objects: map[types.UID]listed{}}
 	live, err := o.listSlowly(ctx, gvr)

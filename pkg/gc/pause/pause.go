@@ -133,8 +133,8 @@ func Begin(ctx context.Context, client typedcorev1.ConfigMapsGetter, by, reason 
 	return change(ctx, client, paused, func(s State) State { return s.begin(by, reason, now) })
 }
 
-// Hold pauses the collector and the controllers that delete. changed is false if they were held already. A pause that
-// somebody has begun becomes a hold, which says who holds and why.
+// Hold pauses the collector and the controllers that delete. changed is false if they were held already. An existing pause
+// becomes a hold; the state then says who holds and why.
 func Hold(ctx context.Context, client typedcorev1.ConfigMapsGetter, by, reason string, now time.Time) (s State, changed bool, err error) {
 	held := func(s State) bool { return s.Held }
 	return change(ctx, client, held, func(s State) State {
@@ -166,8 +166,8 @@ func End(ctx context.Context, client typedcorev1.ConfigMapsGetter, now time.Time
 	return before, changed, err
 }
 
-// change writes what next makes of the state unless that is as wanted already. Whoever
-// else writes at the same time is not overwritten.
+// change writes the state that next returns, unless the state already is as wanted. A
+// concurrent write by somebody else is not overwritten.
 func change(ctx context.Context, client typedcorev1.ConfigMapsGetter, wanted func(State) bool, next func(State) State) (s State, changed bool, err error) {
 	maps := client.ConfigMaps(Namespace)
 	err = retry.OnError(retry.DefaultBackoff, func(err error) bool {

@@ -21,12 +21,12 @@ import (
 var retries = wait.Backoff{Duration: 100 * time.Millisecond, Factor: 2, Jitter: 0.2, Cap: 30 * time.Second, Steps: 12}
 
 const (
-	// worked is how long a try has to last for the delays to begin anew.
+	// worked is how long a try must last to reset the delays.
 	worked = time.Minute
 	// callTimeout bounds one read or list.
 	callTimeout = 30 * time.Second
-	// watchFor is how long a watch lasts, up to twice as long. After each the ConfigMap is
-	// read again, which bounds how long the loss of an event matters.
+	// watchFor is the shortest time that a watch lasts; the longest is twice as long. After
+	// each watch the ConfigMap is read again, so that a lost event has no effect for longer.
 	watchFor = 5 * time.Minute
 )
 

@@ -11,15 +11,15 @@ import (
 	"github.com/reap-dev/reap/pkg/gc/graph"
 )
 
-// Delete foretells what DELETEs of the targets with a propagation policy, one after
-// another, would do from the time now on; without a policy each resource's own default
-// counts. It changes nothing, and may be called again.
+// Delete foretells what happens if the targets are deleted, one after another, from the
+// time now on, with a propagation policy, or without one by each resource's own default.
+// It changes nothing, and may be called again.
 func (w *World) Delete(p metav1.DeletionPropagation, rules Rules, now time.Time) *Result {
 	r := w.run(p, rules, schedule{}, now)
 	if !r.raced && !r.meet() && (!r.orphaned || r.onlyOrphans()) {
 		return r.result(nil)
 	}
-	// Whatever comes out differently when other things are done first cannot be foretold.
+	// Results that depend on the order in which things are done cannot be foretold.
 	return r.result(w.others(p, rules, now, append(schedules()[1:], shuffles(len(r.things))...)))
 }
 
@@ -74,8 +74,8 @@ func (r *run) considerAll() {
 	}
 }
 
-// meet is true if the deletion has come to an object in two ways: through two of its
-// owners, or as a target through an owner. It may matter then which way is the shorter.
+// meet is true if the deletion has reached an object in two ways: through two of its
+// owners, or through an owner and as a target. Then the shorter way may decide.
 func (r *run) meet() bool {
 	return slices.ContainsFunc(r.things, func(t *thing) bool {
 		ways := 0
@@ -93,7 +93,7 @@ func (r *run) meet() bool {
 	})
 }
 
-// fate says what has become of an object; empty if the deletion does not concern it.
+// fate returns the fate of an object; empty if the deletion does not concern it.
 func (r *run) fate(t *thing) Fate {
 	switch {
 	case t.gone:
@@ -113,7 +113,7 @@ func (r *run) fate(t *thing) Fate {
 	return ""
 }
 
-// result tells what has come out; others are what the same comes to with other schedules.
+// result returns what this run has done; others are the outcomes of other schedules.
 func (r *run) result(others []outcome) *Result {
 	res := &Result{}
 	var concerned []*thing

@@ -77,9 +77,9 @@ func blocksByUID(rec *graph.Record, owner graph.Key) bool {
 	})
 }
 
-// kubernetesRaces is true if it depends on what Kubernetes' collector looks at first what it
-// does about an object, or about its dependents. It has several workers, which read the
-// owners live, and none waits until all has been seen that happens at the same time.
+// kubernetesRaces is true if Kubernetes' collector may do one thing or another about an
+// object, or about its dependents, depending on the order in which it looks at objects. It
+// has several workers, which read the owners live, and they do not wait for each other.
 func (r *run) kubernetesRaces(v *graph.View, d decide.Decision) bool {
 	if d.Action == decide.Release {
 		return len(r.g.Dependents(v.Key.UID)) > 0
@@ -95,7 +95,7 @@ func (r *run) kubernetesRaces(v *graph.View, d decide.Decision) bool {
 	})
 }
 
-// shuffles are schedules for so many objects: the fewer there are, the more can be tried.
+// shuffles returns random schedules for a number of objects: the fewer objects, the more schedules.
 func shuffles(objects int) (all []schedule) {
 	for i := range min(4000/max(objects, 1), 200) {
 		all = append(all, schedule{shuffled: uint64(i) + 1})

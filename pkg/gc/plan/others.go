@@ -10,8 +10,8 @@ import (
 	"github.com/reap-dev/reap/pkg/gc/graph"
 )
 
-// outcome is what a run has come to for each thing, by its rank. A run itself holds a copy
-// of all objects, which is too much to keep for every schedule.
+// outcome is the result of a run for each thing, by its rank. A run itself holds a copy of
+// all objects, which is too much to keep for every schedule.
 type outcome []ending
 
 type ending struct {

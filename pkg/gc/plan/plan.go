@@ -7,7 +7,7 @@
 //	                              └──────────────── the copied graph ◀──────────────┘
 //
 // It runs the collector's own decisions over a copy of the part of the graph that the
-// deletion can reach, and does to a simulated API server what they say. Each change
+// deletion can reach, and carries them out on a simulated API server. Each change
 // there goes into the copied graph as an event, as a monitor would show it, and leads to
 // the next decisions. Time is simulated too: it stands still while anything can be done,
 // then goes on to the next moment at which something happens, such as a deadline.
@@ -35,13 +35,13 @@ import (
 type Rules struct {
 	// Options are those that decisions depend on.
 	Options decide.Options
-	// Kubernetes is true if it is Kubernetes' own collector: then nothing of the rest counts.
+	// Kubernetes is true for Kubernetes' own collector. The fields below are ignored then.
 	Kubernetes bool
 	// Rings is true if rings of objects in foreground deletion are broken.
 	Rings bool
-	// Holds says why there may be dependents that nobody can list: orphaning deletions
-	// wait for that, for OrphanTimeout at the most; 0 is for ever. Empty: nothing is known
-	// to be in the way.
+	// Holds says why there may be dependents that nobody can list. Orphaning deletions wait
+	// until they can be listed, at most for OrphanTimeout; 0 is for ever. Empty if nothing is
+	// known to be in the way.
 	Holds         string
 	OrphanTimeout time.Duration
 	// Orphaned is true of owners that were deleted with propagation policy Orphan; nil
@@ -83,8 +83,8 @@ func contents(n graph.Node) graph.Contents {
 	return graph.Contents{}
 }
 
-// Unseen returns owners that no monitor shows and about which nothing is proved, each
-// once, most at the most: whoever can read them tells the World by Learn.
+// Unseen returns at most most owners that no monitor shows and about which nothing is
+// proved, each once. A caller that can read them passes the result to Learn.
 func (w *World) Unseen(now time.Time, most int) []graph.OwnerView {
 	type place struct {
 		uid types.UID
@@ -196,7 +196,7 @@ type Event struct {
 	What   What
 	Object int // an index into Result.Objects
 	At     time.Duration
-	// After holds what it follows upon, as indexes into Result.Events.
+	// After holds the events that it follows, as indexes into Result.Events.
 	After []int
 }
 
@@ -220,8 +220,8 @@ type Result struct {
 	// Rings are those that were broken, as indexes into Objects.
 	Rings [][]int
 	Notes []Note
-	// Took is how long it takes until nothing happens any more, as far as the collector's
-	// own delays and deadlines say.
+	// Took is the time until nothing happens any more, of which only the collector's own
+	// delays and deadlines are known.
 	Took time.Duration
 }
 

@@ -40,7 +40,7 @@ type run struct {
 
 	events []event
 	rings  [][]*thing
-	// raced is true if something was seen that makes fates depend on what comes first.
+	// raced is true if fates may depend on the order in which things are done.
 	raced bool
 	// orphaned is true if an owner lets its dependents stay.
 	orphaned bool
@@ -260,8 +260,7 @@ func (r *run) note(what What, t *thing, after []int) int {
 	return len(r.events) - 1
 }
 
-// after returns what has happened to the owners that references name: their ends, or that
-// they wait.
+// after returns the events of the owners that references name: that they ended, or that they wait.
 func (r *run) after(refs []graph.Reference) (events []int, by *thing) {
 	for i := range refs {
 		for _, o := range r.byUID[refs[i].UID] {

@@ -31,8 +31,8 @@ func finalizers(t *thing, p metav1.DeletionPropagation) (foreground, orphan bool
 	return false, slices.ContainsFunc(t.keys, func(k graph.Key) bool { return orphanByDefault[k.Resource] })
 }
 
-// delete is a DELETE: it removes an object, or marks it if something holds it then. A
-// second one changes the finalizers at the most.
+// delete is a DELETE: it removes an object, or marks it if a finalizer holds it. A second
+// one changes nothing but the finalizers.
 func (r *run) delete(t *thing, p metav1.DeletionPropagation, why Reason, by *thing, after []int) {
 	if t.gone {
 		return
@@ -145,7 +145,7 @@ func (r *run) clear(t *thing, before, rec *graph.Record, at int) (again []graph.
 	return again
 }
 
-// next is the resourceVersion after a change: all that matters is that it is newer.
+// next returns the resourceVersion after a change. It only has to be newer.
 func next(version string) string {
 	n, err := strconv.ParseUint(version, 10, 64)
 	if err != nil {

@@ -44,7 +44,7 @@ type Gap struct {
 // gapsShown is how many gaps are printed for people.
 const gapsShown = 5
 
-// Print writes what a reader has to know before the report: nothing, if the running
+// Print writes what a reader has to know before the report. It writes nothing if the running
 // collector knows everything.
 func (b Basis) Print(out io.Writer) error {
 	var lines []string

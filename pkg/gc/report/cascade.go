@@ -45,10 +45,10 @@ type Holder struct {
 }
 
 const (
-	// countedBelow is up to how many objects below a root are counted.
-	countedBelow = 100_000
-	// judgedBelow is how many direct dependents, not deleted yet, are looked at for one that stays.
-	judgedBelow = 1000
+	// maxCounted is the largest number of objects below a root that are counted.
+	maxCounted = 100_000
+	// maxJudged is the number of direct dependents, not deleted yet, among which one that stays is searched for.
+	maxJudged = 1000
 )
 
 // Measure counts what is left below a root and other members of its cascade. It takes time linear in that, and holds no
@@ -80,7 +80,7 @@ func (c *Cascade) Measure(g *graph.Graph, members []types.UID, o decide.Options,
 			if seen[d.Key.UID] {
 				continue
 			}
-			if c.Left == countedBelow {
+			if c.Left == maxCounted {
 				c.LeftOrMore = true
 				return
 			}
@@ -90,7 +90,7 @@ func (c *Cascade) Measure(g *graph.Graph, members []types.UID, o decide.Options,
 			switch {
 			case d.Record.Deleting && !d.Record.Foreground && !d.Record.Orphan:
 				c.held(Holder{Object: ObjectOf(d), Reason: string(decide.BeingDeleted), Text: sentence(decide.BeingDeleted)})
-			case !d.Record.Deleting && direct[uid] && judged < judgedBelow:
+			case !d.Record.Deleting && direct[uid] && judged < maxJudged:
 				judged++
 				if h, holds := holder(g, d, o, now); holds {
 					c.held(h)
@@ -132,8 +132,8 @@ func holder(g *graph.Graph, n graph.Node, o decide.Options, now time.Time) (h Ho
 	return Holder{Object: ObjectOf(n), Reason: string(r), Text: sentence(r)}, false
 }
 
-// vetoed returns the reason that will be left for an object once its owners have been verified: an owner that nobody can
-// judge keeps it, unless another is known to stay, for whose sake it loses its reference to one that waits.
+// vetoed returns the reason for which an object will stay once its owners have been verified: an owner that nobody can judge
+// keeps it, unless another owner is known to stay; then the object only loses its reference to an owner that waits.
 func vetoed(v *graph.View, now time.Time) decide.Reason {
 	r := decide.OwnerUnverified
 	for i := range v.Owners {

@@ -22,8 +22,8 @@ type Command struct {
 // advised bounds how many holders get a command.
 const advised = 3
 
-// Advise sets Commands. Call it once the finalizers have been read. The flags make a command of reap, and one of its
-// kubectl, talk to the server that was asked; they are appended as they are.
+// Advise sets Commands. Call it once the finalizers have been read. The flags direct a command of reap, and one of its
+// kubectl, to the server that was asked; they are appended as they are.
 func (y *Why) Advise(reapFlags, kubectlFlags string) {
 	y.Commands = nil
 	const reap, kubectl = "reap", "reap kubectl"

@@ -8,25 +8,25 @@ import (
 	"github.com/reap-dev/reap/pkg/gc/graph"
 )
 
-// behind is what a foreground deletion waits for in the end.
+// behind says what a foreground deletion waits for, directly or through others.
 type behind struct {
 	held  []Holder // the first of count that do not go by themselves
 	count int
-	// ring is true if everything that was found waits for something else that was: nothing can be the first to go.
+	// ring is true if every object that was found waits for another of them, so that none can be the first to go.
 	ring bool
 	// members are the first of a ring.
 	members []Object
 }
 
 const (
-	// searchedBehind bounds how many objects are looked at.
-	searchedBehind = 10_000
+	// maxSearched bounds how many objects are looked at.
+	maxSearched = 10_000
 	// told is how many direct blockers are told apart in Holder.Holds.
 	told = bits.UintSize
 )
 
-// behindOf follows what an object in foreground deletion waits for down to the objects that wait for nothing
-// themselves. Of those, the ones that will not go by themselves are its holders.
+// behindOf searches downwards from an object in foreground deletion for the objects that wait for nothing themselves. Those of
+// them that will not go by themselves are its holders.
 func behindOf(g *graph.Graph, k graph.Key, o decide.Options, now time.Time) behind {
 	// through holds for each object the direct blockers that it is behind, as bits.
 	through := map[graph.Key]uint{}
@@ -35,13 +35,13 @@ func behindOf(g *graph.Graph, k graph.Key, o decide.Options, now time.Time) behi
 	var next []graph.Key
 	reach := func(n graph.Node, bits uint) {
 		before, known := through[n.Key]
-		if known && before|bits == before || !known && len(through) == searchedBehind {
+		if known && before|bits == before || !known && len(through) == maxSearched {
 			return
 		}
 		through[n.Key], nodes[n.Key] = before|bits, n
 		next = append(next, n.Key)
 	}
-	for i, n := range g.Blockers(k, searchedBehind) {
+	for i, n := range g.Blockers(k, maxSearched) {
 		reach(n, 1<<min(i, told-1))
 	}
 	for len(next) > 0 {
@@ -49,7 +49,7 @@ func behindOf(g *graph.Graph, k graph.Key, o decide.Options, now time.Time) behi
 		next = next[:len(next)-1]
 		blockers, looked := below[at]
 		if !looked {
-			blockers = g.Blockers(at, searchedBehind)
+			blockers = g.Blockers(at, maxSearched)
 			below[at] = blockers
 		}
 		for _, n := range blockers {

@@ -29,10 +29,9 @@ var GraphPaths = []string{
 // Collector is what a Handler asks.
 type Collector interface {
 	Status() Status
-	// Why explains an object; an error says why there is nothing to say about it.
+	// Why explains an object; an error says why it cannot.
 	Why(graph.Key) (Why, error)
-	// Tree shows objects with their owners and dependents; an error says which object there
-	// is nothing to say about.
+	// Tree shows objects with their owners and dependents; an error names an object that is not known.
 	Tree(TreeOptions) (Tree, error)
 	// Lint says what is wrong. Cancelling the context leaves owners unread.
 	Lint(context.Context, LintOptions) Lint
@@ -64,7 +63,7 @@ var endpoints = []endpoint{
 // Handler serves reports, as JSON: the endpoints below Root. Below GraphPaths it serves the graph in DOT: the
 // objects that are connected with the UIDs of uid=…, or all of them.
 //
-// It does not check who asks: that is for the server that it is part of. It may be used
+// It does not check who asks: the server that it is part of does. It may be used
 // concurrently.
 type Handler struct {
 	// Running returns the collector that runs, or nil and why none does. It is called at
@@ -167,7 +166,7 @@ func tree(w http.ResponseWriter, r *http.Request, c Collector) {
 	answer(w, http.StatusOK, t)
 }
 
-// limitOf returns how much a report lists; 0, as without a limit, is for all.
+// limitOf returns how many entries a report lists; 0, also if no limit is given, lists all.
 func limitOf(q url.Values) (int, error) {
 	text := q.Get("limit")
 	if text == "" {

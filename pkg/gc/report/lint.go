@@ -30,7 +30,7 @@ type Lint struct {
 	Now time.Time `json:"now"`
 }
 
-// Finding is something that is not as its writer meant it.
+// Finding is something that probably is not what its author meant.
 type Finding struct {
 	Code   lint.Code `json:"code"`
 	Effect string    `json:"effect"` // collected, stuck, dropped, kept or undecided
@@ -74,8 +74,8 @@ func (o LintOptions) Only() func(*graph.Record) bool {
 	return func(r *graph.Record) bool { return r.Namespace == o.Namespace }
 }
 
-// NewLint makes the report of what a linter found. about, if it is not nil, adds what is known of
-// a finding's object besides.
+// NewLint makes the report of what a linter found. about, if it is not nil, returns what else is
+// known of a finding's object.
 func NewLint(in lint.Input, o LintOptions, b Basis, about func(graph.Key, *Finding)) Lint {
 	r := lint.Run(in)
 	l := Lint{Version: LintVersion, Basis: b, Now: in.Now.UTC().Round(0), Count: len(r.Findings)}

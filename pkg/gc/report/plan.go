@@ -22,7 +22,7 @@ const PlanVersion = 1
 // PlanLimit is how many objects of a plan are listed unless asked otherwise.
 const PlanLimit = 100
 
-// PlanRequest says what is to be foretold.
+// PlanRequest describes the deletion that is to be foretold.
 type PlanRequest struct {
 	Targets []graph.Key
 	// Policy is the propagation policy, Background, Foreground or Orphan; empty for each
@@ -43,8 +43,8 @@ type Plan struct {
 	// Totals counts all objects by fate, and Counts those of each resource and namespace.
 	Totals PlanCount   `json:"totals"`
 	Counts []PlanCount `json:"counts,omitempty"`
-	// TookSeconds is how long it takes until nothing happens any more, as far as the
-	// collector's own delays and deadlines say.
+	// TookSeconds is the time until nothing happens any more, of which only the collector's
+	// own delays and deadlines are known.
 	TookSeconds float64 `json:"tookSeconds"`
 	// Objects lists objects, those that were asked for and those that stay first of all, the
 	// others in the order in which they go; Omitted counts those left out.
@@ -84,7 +84,7 @@ func (c *PlanCount) add(f plan.Fate) {
 	}
 }
 
-// PlannedObject is what becomes of one object.
+// PlannedObject says what happens to one object.
 type PlannedObject struct {
 	Object Object `json:"object"`
 	// Fate is gone, stuck, freed or unchanged; Text says in words what keeps the object, or
@@ -129,7 +129,7 @@ type PlanNote struct {
 	Example Object `json:"example"`
 }
 
-// PlanOf makes a report of what has been foretold at the time now.
+// PlanOf makes the report of a plan that was made at the time now.
 func PlanOf(res *plan.Result, q PlanRequest, now time.Time) Plan {
 	p := Plan{Version: PlanVersion, Now: now.UTC().Round(0), Policy: q.Policy, TookSeconds: res.Took.Seconds()}
 	requested := make(map[graph.Key]bool, len(q.Targets))
@@ -233,7 +233,7 @@ func indexed(res *plan.Result, all []int) Objects {
 	return objectsOf(nodes)
 }
 
-// fateText says in words what is to be said of an object beyond its fate.
+// fateText adds in words what an object's fate does not say.
 func fateText(o *plan.Object, p *PlannedObject) string {
 	var parts []string
 	say := func(format string, args ...any) { parts = append(parts, fmt.Sprintf(format, args...)) }

@@ -9,11 +9,11 @@ import (
 	"github.com/reap-dev/reap/tests/fakeapi"
 )
 
-// bubblePatience bounds every wait in a bubble, where time costs nothing. What the collector does by the clock alone it
-// does every half minute, and what has failed it tries again within two.
+// bubblePatience bounds every wait in a bubble, where time costs nothing. The collector's periodic work happens every half
+// minute, and it retries failures within two minutes.
 const bubblePatience = 20 * time.Minute
 
-// InBubble runs a test in a synctest bubble, with a rig that has no network: time passes when nobody has anything to do.
+// InBubble runs a test in a synctest bubble, with a rig that has no network: time passes when every goroutine waits.
 // The rig ends with the test.
 func InBubble(t *testing.T, test func(t *testing.T, r *Rig)) {
 	t.Helper()
@@ -46,7 +46,7 @@ func (r *Rig) Crash() {
 	}
 }
 
-// Cut cuts the collector off the server, for good: from now on it is as good as dead. A rig in a bubble only.
+// Cut disconnects the collector from the server for good. It works for a rig in a bubble only.
 func (r *Rig) Cut() { r.wire.cut.Store(true) }
 
 // transportOf returns what a new collector sends its requests through.
@@ -60,7 +60,7 @@ func (r *Rig) transportOf() (host string, via http.RoundTripper) {
 	return r.http.URL, r.transport
 }
 
-// untilInBubble is until where time can be let pass.
+// untilInBubble is until for a bubble: it lets time pass.
 func (r *Rig) untilInBubble(holds func() bool) bool {
 	step := time.Millisecond
 	for deadline := time.Now().Add(bubblePatience); time.Now().Before(deadline); time.Sleep(step) {

@@ -21,8 +21,8 @@ func (r *Rig) Blind(resource string, blind bool) { r.blind[resource] = blind }
 // Undiscoverable says that the collector cannot be expected to know what is served.
 func (r *Rig) Undiscoverable(is bool) { r.undefined = is }
 
-// Rest waits until the collector has nothing left to do. While it is paused that is
-// nothing but to know what exists.
+// Rest waits until the collector has nothing left to do. While it is paused, it only has to
+// know what exists.
 func (r *Rig) Rest() {
 	r.t.Helper()
 	why := ""
@@ -43,12 +43,11 @@ func (r *Rig) Check() {
 	}
 }
 
-// busy says what keeps the collector from being at rest; empty if nothing does.
+// busy says why the collector is not at rest; empty if it is.
 //
-// The order matters. What the graph shows is compared with the store, and each
-// object is decided about, while no worker is at work: nothing can follow from
-// that but an event that is still on its way into a queue, of an object about which
-// nothing is to be done.
+// The order matters. The graph is compared with the store, and each object is decided
+// about, while no worker is at work. The only thing that can still follow is an event on
+// its way into a queue, of an object that needs no action.
 func (r *Rig) busy() string {
 	if r.paused {
 		return r.behind()
@@ -111,8 +110,7 @@ func sameVersions(c *graph.Catalog, res *fakeapi.Resource) bool {
 	return known != nil && known.Kind == res.Kind && strings.Join(known.Versions, ",") == strings.Join(res.Versions, ",")
 }
 
-// next is what a worker would do about an object, once all that takes only time
-// has passed.
+// next returns what a worker would do about an object once every delay has passed.
 func next(g *graph.Graph, k graph.Key) decide.Decision {
 	v, ok := g.View(k)
 	if !ok {
@@ -126,8 +124,8 @@ func next(g *graph.Graph, k graph.Key) decide.Decision {
 	if d.Action != decide.Verify {
 		return d
 	}
-	// That an owner waits is believed for a second only. What was decided on it does
-	// not become undecided by that.
+	// A read that shows an owner waiting is believed for a second only. A decision that
+	// rested on it stands.
 	for i := range v.Owners {
 		if o := v.Owners[i].Observed; o != nil && o.WaitingForDependents() {
 			v.Owners[i].Fact = graph.Fact{State: graph.Present, Seen: now, Waiting: true, Version: o.ResourceVersion}
@@ -145,9 +143,9 @@ func (r *Rig) unfinished() float64 {
 	return unfinished() - r.idle
 }
 
-// unfinished counts the items that the collector's queues hold or its workers work
-// on, plus what it was for queues of the past: every item that is added is taken
-// and done, once each.
+// unfinished counts the items that the collector's queues hold or its workers work on, by
+// the queues' metrics: items added minus items done. Queues of earlier collectors are
+// included.
 func unfinished() float64 {
 	families, err := legacyregistry.DefaultGatherer.Gather()
 	if err != nil {

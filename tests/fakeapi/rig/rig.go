@@ -23,7 +23,7 @@ import (
 // has failed.
 const Patience = 90 * time.Second
 
-// Rig is a server and the collector that runs against it, if one does.
+// Rig is a server, and the collector that runs against it, if any.
 type Rig struct {
 	*fakeapi.Server
 	t    *testing.T

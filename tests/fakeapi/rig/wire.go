@@ -11,8 +11,8 @@ import (
 )
 
 func init() {
-	// The other handler holds up whoever reports an error soon after another, and remembers when that was: each bubble
-	// has a time of its own.
+	// The other handler delays an error that is reported soon after another, and remembers when that was. It cannot be
+	// shared, because each bubble has a time of its own.
 	utilruntime.ErrorHandlers = utilruntime.ErrorHandlers[:1]
 }
 

@@ -1,0 +1,88 @@
+package integration
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// The lines about an outage that a user sees.
+const (
+	outageLine    = `msg="the datastore does not answer; requests to the API fail until it does"`
+	outageEndLine = `msg="the datastore answers again"`
+)
+
+// outageLines bounds the other lines in an outage, such as that the server no longer leads. Without pkg/datastore/outage there are a
+// hundred in the first second.
+const outageLines = 8
+
+// TestOutageOfTheDatastoreIsFewLines: while a database is stopped under a server that is used, the log says so at once and again a
+// minute later; and once that it answers again. All that the server writes is in the format of the log.
+func TestOutageOfTheDatastoreIsFewLines(t *testing.T) {
+	t.Parallel() // it mostly waits
+	if testing.Short() {
+		t.Skip("needs the databases and waits for a minute")
+	}
+	for name, open := range map[string]func(*testing.T) (*daemon, string){"postgresql": postgres, "etcd": etcd} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			database, endpoint := open(t)
+			s := start(t, "--datastore-endpoint", endpoint)
+			await(t, "the server to collect", func(ctx context.Context) (bool, any) {
+				collects, err := s.collects(ctx)
+				return collects, err
+			})
+			before := len(s.logFrom(0))
+			database.stop()
+			failed := 0
+			await(t, "the log to say for the second time that the datastore is down", func(ctx context.Context) (bool, any) {
+				told := strings.Count(string(s.logFrom(int64(before))), outageLine)
+				if err := s.write(ctx); err != nil {
+					failed++
+				}
+				return told >= 2, told
+			})
+			if failed < 5 {
+				t.Errorf("only %d requests failed meanwhile", failed)
+			}
+			lines := strings.Split(strings.TrimSpace(string(s.logFrom(int64(before)))), "\n")
+			if len(lines) > 2+outageLines {
+				t.Errorf("%d failed requests and %d lines:\n%s", failed, len(lines), strings.Join(lines, "\n"))
+			}
+
+			back := len(s.logFrom(0))
+			database.start(t)
+			s.mustRecover(t)
+			await(t, "the log to say that the datastore answers again", func(context.Context) (bool, any) {
+				return strings.Contains(string(s.logFrom(int64(back))), outageEndLine), nil
+			})
+			s.stop(t)
+			after := string(s.logFrom(int64(back)))
+			if n := strings.Count(after, outageEndLine); n != 1 {
+				t.Errorf("the log says %d times that the datastore answers again:\n%s", n, after)
+			}
+			for line := range strings.Lines(string(s.logFrom(0))) {
+				if !logfmt.MatchString(strings.TrimSuffix(line, "\n")) {
+					t.Errorf("no record of the log: %q", line)
+				}
+			}
+		})
+	}
+}
+
+// write creates an object and deletes it.
+func (s *server) write(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	maps := s.kube.CoreV1().ConfigMaps(metav1.NamespaceDefault)
+	_, err := maps.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "outage"}}, metav1.CreateOptions{})
+	if err != nil && !apierrors.IsAlreadyExists(err) {
+		return err
+	}
+	return maps.Delete(ctx, "outage", metav1.DeleteOptions{})
+}
