@@ -7,7 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/client-go/informers/scheduling"
-	schedulingv1alpha2 "k8s.io/client-go/informers/scheduling/v1alpha2"
+	schedulingv1beta1 "k8s.io/client-go/informers/scheduling/v1beta1"
 	"k8s.io/kubernetes/pkg/controller/cronjob"
 	"k8s.io/kubernetes/pkg/controller/job"
 	"k8s.io/kubernetes/pkg/controller/ttlafterfinished"
@@ -16,10 +16,10 @@ import (
 
 func newJob(ctx context.Context, p parts) (run, error) {
 	// With this feature, which is off by default, the controller needs two more.
-	var workloads schedulingv1alpha2.WorkloadInformer
-	var groups schedulingv1alpha2.PodGroupInformer
+	var workloads schedulingv1beta1.WorkloadInformer
+	var groups schedulingv1beta1.PodGroupInformer
 	if utilfeature.DefaultFeatureGate.Enabled(features.WorkloadWithJob) {
-		more := scheduling.New(p.caches, metav1.NamespaceAll, nil).V1alpha2()
+		more := scheduling.New(p.caches, metav1.NamespaceAll, nil).V1beta1()
 		workloads, groups = more.Workloads(), more.PodGroups()
 	}
 	c, err := job.NewController(ctx, p.client, p.caches.core().Pods(), p.caches.batch().Jobs(), workloads, groups)

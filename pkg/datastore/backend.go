@@ -10,7 +10,7 @@ import (
 	"github.com/sirupsen/logrus"
 )
 
-// backend is kine's, but for writes that fail: they are errors. kine v0.16.4 answers a failed update or deletion as
+// backend is kine's, but for writes that fail: they are errors. kine v0.17.5 answers a failed update or deletion as
 // if somebody else had been faster.
 type backend struct {
 	*logstructured.LogStructured

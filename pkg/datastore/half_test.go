@@ -57,6 +57,11 @@ func TestReadThatFailsHalfWay(t *testing.T) {
 			t.Errorf("a %s that cannot be read whole is answered with %v", name, err)
 		}
 	}
+	if got, err := stream(t.Context(), c, "/registry/x/", clientv3.WithPrefix()); err == nil {
+		t.Errorf("a streamed list of %d objects was answered with %d", n, len(got.Kvs))
+	} else if code, _ := Explain(err.Error()); code != http.StatusServiceUnavailable {
+		t.Errorf("a streamed list that cannot be read whole is answered with %v", err)
+	}
 	// The object on the page itself is not taken for absent either.
 	if got, err := c.Get(t.Context(), fmt.Sprintf("/registry/x/%06d", n/2)); err == nil {
 		t.Errorf("an object that cannot be read is answered with %v", got.Kvs)

@@ -63,6 +63,9 @@ func startKine(ctx context.Context, o Options, endpointURL string, sock *socket)
 		k.endpoints = strings.Split(endpointURL, ",")
 		return k, nil
 	}
+	if k.disk == nil {
+		backend = shared{backend}
+	}
 	if err := backend.Start(driverCtx); err != nil {
 		return nil, fmt.Errorf("starting kine: %w", err)
 	}
@@ -71,8 +74,7 @@ func startKine(ctx context.Context, o Options, endpointURL string, sock *socket)
 	if err != nil {
 		return nil, err
 	}
-	k.grpc = newGRPCServer()
-	server.New(backend, socketScheme, notifyEvery, emulatedETCD).Register(k.grpc)
+	k.grpc = newGRPCServer(backend)
 	k.wg.Go(func() {
 		if err := k.grpc.Serve(listener); err != nil {
 			logrus.WithError(err).Error("the datastore's socket has failed")
@@ -113,6 +115,7 @@ func driverConfig(o Options, endpointURL string) *drivers.Config {
 		CompactMinRetain:  1000,
 		CompactBatchSize:  1000,
 		PollBatchSize:     500,
+		PollInterval:      time.Second,
 		ConnectionPoolConfig: generic.ConnectionPoolConfig{
 			MaxIdle:     20,
 			MaxIdleTime: 2 * time.Minute,

@@ -10,7 +10,7 @@ import (
 	"github.com/k3s-io/kine/pkg/server"
 )
 
-// wholeLog is kine's log, but for reads: one that fails half-way is an error. kine v0.16.4 never asks its rows for
+// wholeLog is kine's log, but for reads: one that fails half-way is an error. kine v0.17.5 never asks its rows for
 // theirs, and a shorter list looks like proof that objects are gone.
 type wholeLog struct {
 	*sqllog.SQLLog
@@ -23,22 +23,49 @@ func (l wholeLog) Start(ctx context.Context) error {
 	return c.or(l.SQLLog.Start(ctx))
 }
 
-func (l wholeLog) List(ctx context.Context, key, end string, limit, revision int64, includeDeleted, keysOnly bool) (int64, server.Events, error) {
+func (l wholeLog) List(ctx context.Context, key, end string, limit, revision int64, includeDeleted, keysOnly bool) (server.EventBatch, error) {
 	ctx, c := withCall(ctx)
-	rev, events, err := l.SQLLog.List(ctx, key, end, limit, revision, includeDeleted, keysOnly)
+	batch, err := l.SQLLog.List(ctx, key, end, limit, revision, includeDeleted, keysOnly)
 	if err := c.or(err); err != nil {
-		return 0, nil, err
+		return server.EventBatch{}, err
 	}
-	return rev, events, nil
+	return batch, nil
 }
 
-func (l wholeLog) After(ctx context.Context, key, end string, revision, limit int64) (int64, server.Events, error) {
+// ListStream: kine asks the rows for their error, but not those that end before the first.
+func (l wholeLog) ListStream(ctx context.Context, key, end string, limit, revision int64, includeDeleted, keysOnly bool) server.ListResult {
 	ctx, c := withCall(ctx)
-	rev, events, err := l.SQLLog.After(ctx, key, end, revision, limit)
-	if err := c.or(err); err != nil {
-		return rev, nil, err
+	list := l.SQLLog.ListStream(ctx, key, end, limit, revision, includeDeleted, keysOnly)
+	kines, errs := list.Errorc, make(chan error, 1)
+	list.Errorc = errs
+	go func() {
+		defer close(errs)
+		if err := c.or(<-kines); err != nil { // closed at the end of the list
+			errs <- err
+		}
+	}()
+	return list
+}
+
+// After reads for a watch only the changes of its keys.
+func (l wholeLog) After(ctx context.Context, key, end string, revision, limit int64) (server.EventBatch, error) {
+	if key == "" {
+		key, end = watchedKeys(ctx)
 	}
-	return rev, events, nil
+	ctx, c := withCall(ctx)
+	batch, err := l.SQLLog.After(ctx, key, end, revision, limit)
+	if err := c.or(err); err != nil {
+		batch.Events = nil
+		return batch, err
+	}
+	return batch, nil
+}
+
+// CurrentRevision asks the database. kine v0.17.5 keeps what it has written last, which stays behind when two writes
+// end at the same time.
+func (l wholeLog) CurrentRevision(ctx context.Context) (int64, error) {
+	batch, err := l.List(ctx, server.HealthKey, "", 1, 0, true, true)
+	return batch.CurrentRev, err
 }
 
 // errNotStored is the answer to a write that the database neither took nor refused.
@@ -48,14 +75,39 @@ var errNotStored = errors.New("the database has not said where it put the row")
 // clients try again at once, without end.
 func (l wholeLog) Append(ctx context.Context, event *server.Event) (int64, error) {
 	rev, err := l.SQLLog.Append(ctx, event)
-	// go-sqlite3 says that a statement has succeeded, with no number of a row, if SQLite no longer knows the error.
 	if err == nil && rev == 0 {
-		err = &trouble{kind: unavailable, err: errNotStored}
+		rev, err = l.conflict(ctx, event)
 	}
 	if err != nil && !errors.Is(err, server.ErrKeyExists) {
 		failed(ctx, err)
 	}
 	return rev, err
+}
+
+// conflict returns no error if another write was faster. go-sqlite3 says the same of a write that has failed, that a
+// statement has succeeded and changed no row, if SQLite no longer knows the error. Then the key is as it was; a
+// compaction may have taken its deletion away in between, which the second write finds.
+func (l wholeLog) conflict(ctx context.Context, event *server.Event) (int64, error) {
+	for range 2 {
+		batch, err := l.List(ctx, event.KV.Key, "", 1, 0, true, true)
+		if err != nil {
+			return 0, err
+		}
+		var is, was int64
+		if len(batch.Events) > 0 {
+			is = batch.Events[0].KV.ModRevision
+		}
+		if event.PrevKV != nil {
+			was = event.PrevKV.ModRevision
+		}
+		if is != was {
+			return 0, nil
+		}
+		if rev, err := l.SQLLog.Append(ctx, event); err != nil || rev != 0 {
+			return rev, err
+		}
+	}
+	return 0, &trouble{kind: unavailable, err: errNotStored}
 }
 
 // dialect is kine's, but for its transactions: theirs end the process if they cannot be committed or rolled back, as
@@ -76,12 +128,13 @@ type transaction struct {
 	server.Transaction
 }
 
-// SetCompactRevision commits, too: it is the last step of a compaction, and the last whose error kine returns.
-func (t *transaction) SetCompactRevision(ctx context.Context, revision int64) error {
-	if err := t.Transaction.SetCompactRevision(ctx, revision); err != nil {
-		return err
+// Compact commits, too: it is the last step of a compaction, and the last whose error kine returns.
+func (t *transaction) Compact(ctx context.Context, from, to int64) (int64, error) {
+	rows, err := t.Transaction.Compact(ctx, from, to)
+	if err != nil {
+		return 0, err
 	}
-	return t.Commit()
+	return rows, t.Commit()
 }
 
 // MustCommit has nothing left to do.

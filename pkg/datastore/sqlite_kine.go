@@ -44,7 +44,6 @@ func newSQLite(ctx context.Context, wg *sync.WaitGroup, cfg *drivers.Config, d *
 		}
 		statements.DB = opened.DB
 	}
-	log := wholeLog{sqllog.New(dialect{statements}, cfg.CompactInterval, cfg.CompactIntervalJitter, cfg.CompactTimeout,
-		cfg.CompactMinRetain, cfg.CompactBatchSize, cfg.PollBatchSize)}
+	log := wholeLog{sqllog.New(dialect{statements}, wg, cfg)}
 	return &backend{LogStructured: logstructured.New(log), log: log}, nil
 }

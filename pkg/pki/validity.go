@@ -26,9 +26,9 @@ var (
 	// computed from a wrong clock would be wrong.
 	noEnd = time.Date(9999, time.December, 31, 23, 59, 59, 0, time.UTC)
 
-	// earliestRightClock is when Kubernetes v1.36.3, which is compiled into this
+	// earliestRightClock is when Kubernetes v1.37.1, which is compiled into this
 	// binary, was published. A clock that shows an earlier time is wrong.
-	earliestRightClock = time.Date(2026, time.July, 22, 0, 0, 0, 0, time.UTC)
+	earliestRightClock = time.Date(2026, time.September, 23, 0, 0, 0, 0, time.UTC)
 )
 
 // leafEnd returns when a leaf made now expires: after a year, but not later than its

@@ -41,7 +41,7 @@ func etcd(t *testing.T) (*daemon, string) {
 	t.Helper()
 	d := newDaemon(t, "etcd", syscall.SIGTERM)
 	client, peer := "http://"+d.address, "http://"+freeAddress(t)
-	d.start(t, programOf(t, "etcd", "etcd 3.6"), "--data-dir="+d.path("data"), "--unsafe-no-fsync",
+	d.start(t, programOf(t, "etcd", "etcd 3.7"), "--data-dir="+d.path("data"), "--unsafe-no-fsync",
 		"--listen-client-urls="+client, "--advertise-client-urls="+client,
 		"--listen-peer-urls="+peer, "--initial-advertise-peer-urls="+peer, "--initial-cluster=default="+peer)
 	return d, client
@@ -54,6 +54,6 @@ func nats(t *testing.T) (*daemon, string) {
 	if err := os.WriteFile(d.path("config"), []byte("max_payload: 8MB\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	d.start(t, programOf(t, "nats-server", "nats-server 2.14"), "--config="+d.path("config"), "--addr=127.0.0.1", "--port="+d.port(t), "--jetstream", "--store_dir="+d.path("data"))
+	d.start(t, programOf(t, "nats-server", "nats-server 2.15"), "--config="+d.path("config"), "--addr=127.0.0.1", "--port="+d.port(t), "--jetstream", "--store_dir="+d.path("data"))
 	return d, "nats://" + d.address
 }

@@ -53,6 +53,16 @@ func remove(ctx context.Context, c *clientv3.Client, key string, revision int64)
 // TestListIsTrueToItsRevision lists while others write, as the API server does: what a list does not show
 // must come as an event after its revision, and what it shows must have been there then.
 func TestListIsTrueToItsRevision(t *testing.T) {
+	t.Run("Range", func(t *testing.T) {
+		testListIsTrueToItsRevision(t, func(ctx context.Context, c *clientv3.Client, key string, opts ...clientv3.OpOption) (*clientv3.GetResponse, error) {
+			return c.Get(ctx, key, opts...)
+		})
+	})
+	t.Run("RangeStream", func(t *testing.T) { testListIsTrueToItsRevision(t, stream) })
+}
+
+func testListIsTrueToItsRevision(t *testing.T, list func(context.Context, *clientv3.Client, string, ...clientv3.OpOption) (*clientv3.GetResponse, error)) {
+	t.Helper()
 	c := open(t)
 	for round := range 20 {
 		prefix := fmt.Sprintf("/registry/things-%d/", round)
@@ -78,7 +88,7 @@ func TestListIsTrueToItsRevision(t *testing.T) {
 			}
 		})
 		for done := false; !done; {
-			page, err := c.Get(t.Context(), prefix, clientv3.WithPrefix(), clientv3.WithLimit(5))
+			page, err := list(t.Context(), c, prefix, clientv3.WithPrefix(), clientv3.WithLimit(5))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -1,0 +1,48 @@
+package datastore
+
+import (
+	"context"
+
+	"github.com/k3s-io/kine/pkg/server"
+)
+
+// furthestBehind is how many changes a watch of a database elsewhere may have to catch up with. kine's backends since
+// v0.17 read all of them, those of other keys too, with their values, at once. A watch from further back is answered as
+// if that had been compacted: its client lists again.
+const furthestBehind = 5000
+
+// shared is kine's backend for a database elsewhere.
+type shared struct {
+	server.Backend
+}
+
+// CurrentRevision asks the database. kine v0.17.5 keeps what it has written last, which stays behind when two writes
+// end at the same time, and then when other servers write.
+func (s shared) CurrentRevision(ctx context.Context) (int64, error) {
+	revision, _, err := s.Get(ctx, server.HealthKey, 0, true)
+	return revision, err
+}
+
+// List is made of ListStream, which asks the rows for their error: kine v0.17.5 takes a list that breaks off half-way for
+// its end otherwise.
+func (s shared) List(ctx context.Context, key, end string, limit, revision int64, keysOnly bool) (int64, []*server.KeyValue, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	list := s.ListStream(ctx, key, end, limit, revision, keysOnly)
+	var kvs []*server.KeyValue
+	for kv := range list.KVc {
+		kvs = append(kvs, kv)
+	}
+	if err := <-list.Errorc; err != nil {
+		return list.CurrentRevision, nil, err
+	}
+	return list.CurrentRevision, kvs, nil
+}
+
+func (s shared) Watch(ctx context.Context, revision int64) server.WatchResult {
+	current, err := s.CurrentRevision(ctx)
+	if err == nil && revision > 0 && revision < current-furthestBehind {
+		return server.WatchResult{CurrentRevision: current, CompactRevision: current - furthestBehind}
+	}
+	return s.Backend.Watch(ctx, revision)
+}

@@ -1,0 +1,74 @@
+package datastore
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/k3s-io/kine/pkg/server"
+)
+
+// elsewhere is a database elsewhere with two keys at revision 100,000.
+type elsewhere struct {
+	server.Backend
+	breaks error // a list breaks off after the first key
+	watch  chan int64
+}
+
+const elsewhereAt = 100_000
+
+func (elsewhere) CurrentRevision(context.Context) (int64, error) { return 1, nil }
+
+func (elsewhere) Get(context.Context, string, int64, bool) (int64, *server.KeyValue, error) {
+	return elsewhereAt, nil, nil
+}
+
+func (e elsewhere) ListStream(context.Context, string, string, int64, int64, bool) server.ListResult {
+	keys, errs := make(chan *server.KeyValue, 2), make(chan error, 1)
+	keys <- &server.KeyValue{Key: "/a"}
+	if e.breaks != nil {
+		errs <- e.breaks
+	} else {
+		keys <- &server.KeyValue{Key: "/b"}
+	}
+	close(keys)
+	close(errs)
+	return server.ListResult{CurrentRevision: elsewhereAt, KVc: keys, Errorc: errs}
+}
+
+func (e elsewhere) Watch(_ context.Context, revision int64) server.WatchResult {
+	e.watch <- revision
+	return server.WatchResult{CurrentRevision: elsewhereAt}
+}
+
+func TestSharedListThatBreaksOffIsAnError(t *testing.T) {
+	revision, kvs, err := shared{elsewhere{}}.List(t.Context(), "/", "0", 0, 0, false)
+	if err != nil || len(kvs) != 2 || revision != elsewhereAt {
+		t.Errorf("%d keys at revision %d, %v", len(kvs), revision, err)
+	}
+	broken := errors.New("connection reset by peer")
+	if _, kvs, err := (shared{elsewhere{breaks: broken}}).List(t.Context(), "/", "0", 0, 0, false); !errors.Is(err, broken) || len(kvs) != 0 {
+		t.Errorf("%d keys, %v", len(kvs), err)
+	}
+}
+
+func TestSharedRevisionIsTheDatabases(t *testing.T) {
+	if revision, err := (shared{elsewhere{}}).CurrentRevision(t.Context()); err != nil || revision != elsewhereAt {
+		t.Errorf("revision %d, %v", revision, err)
+	}
+}
+
+// TestSharedWatchFromFarBackListsAgain: what it would have to read has no bounds.
+func TestSharedWatchFromFarBackListsAgain(t *testing.T) {
+	e := elsewhere{watch: make(chan int64, 1)}
+	for _, revision := range []int64{1, elsewhereAt - furthestBehind - 1} {
+		if watch := (shared{e}).Watch(t.Context(), revision); watch.CompactRevision <= revision || watch.CurrentRevision != elsewhereAt {
+			t.Errorf("a watch from %d of %d: %+v", revision, elsewhereAt, watch)
+		}
+	}
+	for _, revision := range []int64{0, elsewhereAt - furthestBehind, elsewhereAt + 1} {
+		if watch := (shared{e}).Watch(t.Context(), revision); watch.CompactRevision != 0 || <-e.watch != revision {
+			t.Errorf("a watch from %d of %d: %+v", revision, elsewhereAt, watch)
+		}
+	}
+}
