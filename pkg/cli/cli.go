@@ -79,6 +79,7 @@ func newApp(stdout, stderr io.Writer, serve runServer) *cli.App {
 			resumeCommand(),
 			healthcheckCommand(),
 			snapshotCommand(),
+			dbCommand(),
 			certificateCommand(),
 			serviceCommand(),
 			kubectlCommand(),

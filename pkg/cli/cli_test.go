@@ -150,7 +150,7 @@ func TestServerGetsItsOptionsAndContext(t *testing.T) {
 }
 
 func TestHelpIsReadable(t *testing.T) {
-	for _, args := range [][]string{{}, {"--help"}, {"server", "--help"}, {"help", "server"}, {"help", "kubectl"}, {"completion", "--help"}, {"certificate"}, {"certificate", "--help"}, {"help", "certificate"}, {"certificate", "check", "--help"}, {"certificate", "rotate", "--help"}, {"snapshot"}, {"snapshot", "--help"}, {"help", "snapshot"}, {"snapshot", "save", "--help"}, {"snapshot", "list", "--help"}, {"snapshot", "restore", "--help"}, {"snapshot", "prune", "--help"}, {"healthcheck", "--help"}, {"status", "--help"}, {"why", "--help"}, {"tree", "--help"}, {"lint", "--help"}, {"pause", "--help"}, {"resume", "--help"}} {
+	for _, args := range [][]string{{}, {"--help"}, {"server", "--help"}, {"help", "server"}, {"help", "kubectl"}, {"completion", "--help"}, {"certificate"}, {"certificate", "--help"}, {"help", "certificate"}, {"certificate", "check", "--help"}, {"certificate", "rotate", "--help"}, {"snapshot"}, {"snapshot", "--help"}, {"help", "snapshot"}, {"snapshot", "save", "--help"}, {"snapshot", "list", "--help"}, {"snapshot", "restore", "--help"}, {"snapshot", "prune", "--help"}, {"db"}, {"db", "--help"}, {"help", "db"}, {"db", "stats", "--help"}, {"db", "check", "--help"}, {"db", "compact", "--help"}, {"healthcheck", "--help"}, {"status", "--help"}, {"why", "--help"}, {"tree", "--help"}, {"lint", "--help"}, {"pause", "--help"}, {"resume", "--help"}} {
 		got := reap(t, nil, args...)
 		if got.code != exitOK || got.stderr != "" {
 			t.Errorf("%q: code %d, stderr %q", args, got.code, got.stderr)

@@ -54,6 +54,8 @@ func TestBashCompletes(t *testing.T) {
 		{[]string{"reap", "snapshot", ""}, []string{"save", "list", "restore", "prune"}},
 		{[]string{"reap", "snapshot", "prune", "--re"}, []string{"--retain"}},
 		{[]string{"reap", "snapshot", "restore", "--without"}, []string{"--without-pki"}},
+		{[]string{"reap", "db", ""}, []string{"stats", "check", "compact"}},
+		{[]string{"reap", "db", "check", "--out"}, []string{"--output"}},
 		{[]string{"reap", "server", "--snapshot-re"}, []string{"--snapshot-retain"}},
 		{[]string{"reap", "server", "--disable", "gc", "--kube"}, []string{"--kube-apiserver-arg"}},
 		{[]string{"reap", "del"}, []string{"delete"}},

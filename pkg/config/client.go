@@ -50,6 +50,38 @@ func DataDirFlags() (flags []cli.Flag, find func() (string, error)) {
 	return []cli.Flag{c.option.cliFlag(), c.loader.config.cliFlag()}, c.DataDir
 }
 
+// Store says where a server keeps its objects.
+type Store struct {
+	// DataDir is the data directory.
+	DataDir string
+	// Endpoint is that of a datastore elsewhere, which may hold a password; "" means SQLite in the data directory.
+	Endpoint string
+}
+
+// StoreFlags returns the flags of the commands that work on the datastore itself, and a function that returns where
+// that is. Call it after a command line has been parsed with these flags. A data directory that the command line or the
+// environment names is taken for one with a database: configuration files may be about another one.
+func StoreFlags() (flags []cli.Flag, find func() (Store, error)) {
+	s := DefaultServer()
+	c := &Client{dataDir: s.DataDir, loader: newLoader(s.options())}
+	c.option = stringOption(&c.dataDir, parseDataDir, option{
+		name: dataDirName, category: categoryStorage, placeholder: "DIR", usage: "data directory of the reap server",
+	})
+	return []cli.Flag{c.option.cliFlag(), c.loader.config.cliFlag()}, func() (store Store, err error) {
+		if store.DataDir, err = c.DataDir(); err != nil {
+			return store, err
+		}
+		if _, named := c.loader.given(c.option, nil); named {
+			return store, nil
+		}
+		if err := c.loader.load(); err != nil {
+			return store, err
+		}
+		store.Endpoint = s.DatastoreEndpoint
+		return store, nil
+	}
+}
+
 // DataDirGiven reports whether the command line names the data directory.
 func (c *Client) DataDirGiven() bool { return c.option.flag.given }
 

@@ -103,7 +103,7 @@ func DefaultServer() Server {
 		DataDir:             defaultDataDir(os.Geteuid(), os.LookupEnv),
 		BindAddress:         "127.0.0.1",
 		HTTPSListenPort:     6443,
-		SQLiteSynchronous:   "normal",
+		SQLiteSynchronous:   "full",
 		DatastoreReserve:    16,
 		WriteKubeconfigMode: 0o600,
 		Snapshot:            Snapshot{Retain: 5},

@@ -10,7 +10,7 @@ import (
 var twoValues = map[string][2]string{
 	"data-dir":                      {"/a", "/b"},
 	"datastore-endpoint":            {"postgres://a/reap", "nats://b"},
-	"sqlite-synchronous":            {"full", "normal"},
+	"sqlite-synchronous":            {"normal", "full"},
 	"datastore-reserve":             {"0", "32"},
 	"bind-address":                  {"10.0.0.1", "::1"},
 	"https-listen-port":             {"0", "7443"},

@@ -43,8 +43,8 @@ func (s *Server) options() []*option {
 		}),
 		stringOption(&s.SQLiteSynchronous, asIs(oneOf(synchronousLevels)), option{
 			name: "sqlite-synchronous", category: categoryStorage, placeholder: "LEVEL",
-			usage: "normal or full: after a power cut, normal may lose the last commits; full loses none " +
-				"and writes more",
+			usage: "full or normal: full syncs every write before it is acknowledged, so that a power cut loses none; normal " +
+				"syncs less often, and a power cut may lose the last acknowledged writes",
 		}),
 		intOption(&s.DatastoreReserve, checkReserve, acceptReserve, option{
 			name: "datastore-reserve", category: categoryStorage, placeholder: "MIB",

@@ -15,6 +15,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"golang.org/x/sys/unix"
 	"k8s.io/client-go/util/retry"
 
 	"github.com/reap-dev/reap/pkg/datastore/outage"
@@ -31,6 +32,9 @@ type Options struct {
 	Synchronous string
 	// Reserve is how many bytes of the disk a file next to the SQLite file keeps for deletions; 0 is none.
 	Reserve int64
+	// Full is true if MakeRoom has found the disk full. Writes are refused from the start then, until there is room for the
+	// reserve and more.
+	Full bool
 	// Metrics receives kine's series. It must not have them yet: kine registers
 	// once in a process.
 	Metrics prometheus.Registerer
@@ -132,6 +136,9 @@ func Start(ctx context.Context, o Options) (*Store, error) {
 			s.Stop()
 			return nil, fmt.Errorf("watching the datastore (%s): %w", scheme(endpointURL), withoutPassword(err, endpointURL))
 		}
+	}
+	if o.Full && s.disk != nil {
+		s.disk.refuse(&trouble{kind: full, dir: s.disk.dir, err: unix.ENOSPC})
 	}
 	return s, nil
 }

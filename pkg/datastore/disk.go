@@ -82,13 +82,7 @@ func (d *disk) seen(err error, write bool) error {
 }
 
 // free returns how many bytes the file system has for the database.
-func (d *disk) free() (bytes int64, known bool) {
-	var s unix.Statfs_t
-	if err := unix.Statfs(d.dir, &s); err != nil {
-		return 0, false
-	}
-	return int64(s.Bavail) * int64(s.Bsize), true // Bsize is an int32 on arm
-}
+func (d *disk) free() (bytes int64, known bool) { return freeOn(d.dir) }
 
 func (d *disk) refuse(t *trouble) {
 	d.mu.Lock()

@@ -46,6 +46,13 @@ func CheckSQLite(ctx context.Context, dir string) (empty bool, err error) {
 		return true, nil
 	}
 	err = readSQLite(ctx, path, func(db *sql.DB) error {
+		log, err := readWAL(path)
+		if err != nil {
+			return err
+		}
+		if log.headerDamaged {
+			return errLogHeader
+		}
 		if err := quickCheck(ctx, db); err != nil {
 			return err
 		}
@@ -68,6 +75,9 @@ func CheckSQLite(ctx context.Context, dir string) (empty bool, err error) {
 	}
 	return empty, nil
 }
+
+// errLogHeader is the error of a log that SQLite would leave out as a whole.
+var errLogHeader = errors.New("the header of its log is damaged")
 
 // quickCheckWithin bounds how long a start looks for damage. A large database on a slow card takes longer to read, and
 // is looked at as far as that goes.
@@ -119,9 +129,14 @@ func SyncSQLite(dir string) error {
 	return nil
 }
 
-// readSQLite opens a database that must not change, not even by taking its log in.
+// readSQLite opens a database that must not change, not even by taking its log in. There is one exception: if the power
+// was cut while the database was made, before it had a log, it can only be read once SQLite has rolled that back.
 func readSQLite(ctx context.Context, path string, read func(*sql.DB) error) (err error) {
-	db, err := sql.Open(sqliteDriver, (&url.URL{Scheme: "file", OmitHost: true, Path: path, RawQuery: "mode=ro&_busy_timeout=30000"}).String())
+	mode := "ro"
+	if _, err := os.Stat(path + "-journal"); err == nil {
+		mode = "rw"
+	}
+	db, err := sql.Open(sqliteDriver, (&url.URL{Scheme: "file", OmitHost: true, Path: path, RawQuery: "mode=" + mode + "&_busy_timeout=30000"}).String())
 	if err != nil {
 		return err
 	}

@@ -49,7 +49,23 @@ func writeMarker(pkiDir string, m marker) error {
 // embedded reports whether the store is in the data directory.
 func (s *server) embedded() bool { return s.cfg.DatastoreEndpoint == "" }
 
-// checkStore returns an error if the datastore has vanished or is damaged. It changes nothing.
+// makeRoom returns an error if the disk has no room for a start. See datastore.MakeRoom.
+func (s *server) makeRoom() (full bool, err error) {
+	if !s.embedded() {
+		return false, nil
+	}
+	return datastore.MakeRoom(s.cfg.DataDir)
+}
+
+// orFull returns err, or if the data directory's disk is full and the start has failed for that, what to do about it.
+func (s *server) orFull(err error) error {
+	if !s.embedded() {
+		return err
+	}
+	return datastore.ExplainFull(s.cfg.DataDir, err)
+}
+
+// checkStore returns an error if the datastore has vanished or is damaged. It changes nothing of it.
 func (s *server) checkStore(ctx context.Context) error {
 	if !s.embedded() {
 		return nil
@@ -59,6 +75,9 @@ func (s *server) checkStore(ctx context.Context) error {
 	}
 	empty, err := datastore.CheckSQLite(ctx, s.cfg.DataDir)
 	if err != nil {
+		return err
+	}
+	if err := datastore.KeepBrokenLog(s.cfg.DataDir); err != nil {
 		return err
 	}
 	m, marked, err := readMarker(config.PKIDir(s.cfg.DataDir))

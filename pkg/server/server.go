@@ -46,6 +46,7 @@ const (
 // it. They stop in reverse, because each may still write to those:
 //
 //	data directory and its lock   nothing may run on another server's data
+//	room on the disk              reading the database takes some
 //	check of the database         a damaged or missing one must not be changed
 //	port                          a taken port is found before anything is written
 //	datastore                     outlasts the API server and takes its last writes
@@ -83,8 +84,12 @@ func (s *server) run(ctx context.Context) (err error) {
 	if err := checkFormat(s.cfg.DataDir); err != nil {
 		return err
 	}
-	if err := s.checkStore(ctx); err != nil {
+	full, err := s.makeRoom()
+	if err != nil {
 		return err
+	}
+	if err := s.checkStore(ctx); err != nil {
+		return s.orFull(err)
 	}
 
 	listener, err := listen(s.cfg.BindAddress, s.cfg.HTTPSListenPort)
@@ -101,12 +106,13 @@ func (s *server) run(ctx context.Context) (err error) {
 		Endpoint:     s.cfg.DatastoreEndpoint,
 		Synchronous:  s.cfg.SQLiteSynchronous,
 		Reserve:      int64(s.cfg.DatastoreReserve) << 20,
+		Full:         full,
 		Metrics:      legacyregistry.Registerer(),
 		Outage:       s.down,
 		StartTimeout: datastoreTimeout,
 	})
 	if err != nil {
-		return errors.Join(err, listener.Close())
+		return errors.Join(s.orFull(err), listener.Close())
 	}
 	defer store.Stop()
 	s.maker = s.newMaker(store)
@@ -121,7 +127,7 @@ func (s *server) run(ctx context.Context) (err error) {
 	defer unlock()
 	access, err := s.ensureAccess(listener.Addr())
 	if err != nil {
-		return errors.Join(err, listener.Close())
+		return errors.Join(s.orFull(err), listener.Close())
 	}
 
 	startCtx, started := context.WithTimeoutCause(ctx, apiserverTimeout, fmt.Errorf("not ready within %s", apiserverTimeout))

@@ -192,3 +192,75 @@ func (s *server) mustSayFull(t *testing.T, doing string, err error) {
 		t.Errorf("%s with a full disk: %v", doing, err)
 	}
 }
+
+// TestStartOnAFullDisk: with the room of the reserve the server starts, and refuses writes but for deletions until there
+// is more; without a reserve the start fails at once and says which disk is full. Nothing is lost either way.
+func TestStartOnAFullDisk(t *testing.T) {
+	for name, c := range map[string]struct {
+		reserve string
+		starts  bool
+	}{"Reserve": {"8", true}, "NoReserve": {"0", false}} {
+		t.Run(name, func(t *testing.T) {
+			s := newServer(t.TempDir(), "--datastore-reserve="+c.reserve)
+			s.ownDisk(t, "64m")
+			s.start(t)
+			ns, goes := s.namespace(t, "full-start"), s.namespace(t, "goes")
+			acked := acknowledged{}
+			for i := range 30 {
+				if err := acked.create(t.Context(), s, ns, fmt.Sprintf("a-%d", i)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			doomed := s.create(t, secrets, goes, "owner")
+			s.createMany(t, 10, configMaps, goes, "dependent", owner(doomed))
+			if !c.starts {
+				s.kill() // which leaves a log
+			} else {
+				await(t, "the reserve", func(context.Context) (bool, any) {
+					info, err := os.Stat(filepath.Join(s.dir, "db", "reserve"))
+					return err == nil && info.Size() == 8<<20, err
+				})
+				s.stop(t)
+				ok(t, "db", "compact", "--data-dir", s.dir, "--config=") // a log that the start takes in would make room
+			}
+			filler := s.fillDisk(t)
+			if !c.starts {
+				whole := s.database(t)
+				run(t, append([]string{"server", "--config="}, s.args...)...).mustFail(t, "the disk of "+s.dir+" is full", "free space there")
+				if s.database(t) != whole {
+					t.Error("the start that failed has changed the database")
+				}
+			} else {
+				s.restart(t)
+				s.mustSayFull(t, "creating", acked.create(t.Context(), s, ns, "refused"))
+				acked.mustBeThere(t, s, ns)
+				s.delete(t, secrets, doomed)
+				s.awaitCount(t, 0, configMaps, goes)
+			}
+			if err := os.Remove(filler); err != nil {
+				t.Fatal(err)
+			}
+			if !c.starts {
+				s.restart(t)
+			}
+			await(t, "a write once there is room", func(ctx context.Context) (bool, any) {
+				err := acked.create(ctx, s, ns, "with-room")
+				return err == nil, err
+			})
+			acked.mustBeThere(t, s, ns)
+		})
+	}
+}
+
+// database returns the database and its log.
+func (s *server) database(t *testing.T) (content string) {
+	t.Helper()
+	for _, name := range []string{"state.db", "state.db-wal"} {
+		raw, err := os.ReadFile(filepath.Join(s.dir, "db", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		content += string(raw)
+	}
+	return content
+}
