@@ -28,6 +28,46 @@ func sqliteConfig(t *testing.T) (*drivers.Config, *disk) {
 	return config, newDisk(dir, 0, o.Metrics)
 }
 
+// TestPageOfAListReadsNoFurther: a list is answered in the order of an index.
+func TestPageOfAListReadsNoFurther(t *testing.T) {
+	ctx, stop := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer stop()
+	config, d := sqliteConfig(t)
+	statements, err := sqliteStatements(ctx, &wg, config, d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for statement, args := range map[string][]any{
+		statements.ListCurrentSQL.Query:         {"/registry/a/", "/registry/a0", false},
+		statements.ListCurrentValSQL.Query:      {"/registry/a/", "/registry/a0", false},
+		statements.GetRevisionAfterSQL.Query:    {"/registry/a/", "/registry/a0", 1, false},
+		statements.GetRevisionAfterValSQL.Query: {"/registry/a/", "/registry/a0", 1, false},
+	} {
+		rows, err := statements.DB.QueryContext(ctx, "EXPLAIN QUERY PLAN "+statement, args...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var plan []string
+		for rows.Next() {
+			var a, b, c int
+			var step string
+			if err := rows.Scan(&a, &b, &c, &step); err != nil {
+				t.Fatal(err)
+			}
+			plan = append(plan, step)
+		}
+		if err := errors.Join(rows.Err(), rows.Close()); err != nil {
+			t.Fatal(err)
+		}
+		all := strings.Join(plan, "\n")
+		if !strings.Contains(all, "SEARCH kv USING INDEX kine_name_id_index") || strings.Contains(all, "TEMP B-TREE") || strings.Contains(all, "MATERIALIZE") {
+			t.Errorf("%s reads more than it answers:\n%s", statement, all)
+		}
+	}
+}
+
 // TestIndexesOfTheTable: a new database, and one of kine with all its indexes, has the two that are needed.
 func TestIndexesOfTheTable(t *testing.T) {
 	if watchedDriver() == nil {
