@@ -45,3 +45,32 @@ func BenchmarkDelete(b *testing.B) {
 	b.StopTimer()
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "deletes/s")
 }
+
+// BenchmarkList lists 20,000 keys, whole and a page of 500, as the API server does.
+func BenchmarkList(b *testing.B) {
+	c := open(b)
+	const n = 20_000
+	value := strings.Repeat("a small object ", 64)
+	g, ctx := errgroup.WithContext(b.Context())
+	g.SetLimit(16)
+	for i := range n {
+		g.Go(func() error {
+			key := fmt.Sprintf("/registry/configmaps/default/dependent-%08d", i)
+			_, err := c.Txn(ctx).If(clientv3.Compare(clientv3.ModRevision(key), "=", 0)).Then(clientv3.OpPut(key, value)).Commit()
+			return err
+		})
+	}
+	if err := g.Wait(); err != nil {
+		b.Fatal(err)
+	}
+	for name, limit := range map[string]int64{"whole": 0, "page": 500} {
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				got, err := stream(b.Context(), c, "/registry/configmaps/", clientv3.WithPrefix(), clientv3.WithLimit(limit))
+				if err != nil || got.Count != n {
+					b.Fatal(got, err)
+				}
+			}
+		})
+	}
+}
