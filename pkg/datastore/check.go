@@ -127,7 +127,7 @@ func (c *Checked) rows(ctx context.Context, tx *sql.Tx, progress func(done, all 
 	if err := tx.QueryRowContext(ctx, "SELECT count(*) FROM kine").Scan(&all); err != nil {
 		return err
 	}
-	const statement = "SELECT id, name, created, deleted, create_revision, prev_revision, value FROM kine ORDER BY name, id"
+	const statement = "SELECT id, name, created, deleted, COALESCE(create_revision, 0), prev_revision, value FROM kine ORDER BY name, id"
 	rows, err := tx.QueryContext(ctx, statement)
 	if err != nil {
 		return err
@@ -180,8 +180,8 @@ func (r kineRow) wrong(before kineRow, compacted int64) string {
 	}
 	first, change := before.name != r.name, r.created+r.deleted == 0
 	switch {
-	case change != (r.create > 0):
-		return "a change says when its key was created, and nothing else does"
+	case change && r.create == 0 || r.created == 1 && r.create > 0: // a deletion says it since kine v0.17
+		return "a change says when its key was created, and a creation does not"
 	case first && r.id > compacted && r.prev > compacted:
 		return fmt.Sprintf("it builds on revision %d, which is missing", r.prev)
 	case first:
@@ -189,7 +189,7 @@ func (r kineRow) wrong(before kineRow, compacted int64) string {
 		return fmt.Sprintf("it builds on revision %d, and the one before it is %d", r.prev, before.id)
 	case (r.created == 1) != (before.deleted == 1):
 		return fmt.Sprintf("it does not fit revision %d of the same key: a key is created when there is none", before.id)
-	case change && r.create != before.createdAt():
+	case r.create > 0 && r.create != before.createdAt():
 		return fmt.Sprintf("it was created at revision %d, and at %d according to revision %d", r.create, before.createdAt(), before.id)
 	}
 	if r.deleted == 0 && strings.HasPrefix(r.name, "/registry/") {

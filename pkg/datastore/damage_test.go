@@ -131,7 +131,7 @@ type row struct {
 func rowsIn(t *testing.T, dir string) (all []row) {
 	t.Helper()
 	err := readSQLite(t.Context(), sqlitePath(dir), func(db *sql.DB) error {
-		rows, err := db.QueryContext(t.Context(), "SELECT id, name, created, deleted, prev_revision, create_revision, lease, value, old_value FROM kine ORDER BY id")
+		rows, err := db.QueryContext(t.Context(), "SELECT id, name, created, deleted, prev_revision, COALESCE(create_revision, 0), lease, value, old_value FROM kine ORDER BY id")
 		if err != nil {
 			return err
 		}

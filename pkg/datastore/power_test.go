@@ -94,7 +94,7 @@ func writeAsTold(dir string) error {
 					} else {
 						answer, failures[w] = put(context.Background(), c, key, fmt.Sprintf(`{"n":%d,"x":%q}`, a.Number, strings.Repeat("x", random.IntN(3000))), revision)
 						if failures[w] == nil && !answer.Succeeded {
-							failures[w] = errors.New("somebody else has written " + key)
+							failures[w] = fmt.Errorf("write %d of %s: somebody else has written it since revision %d: %v", a.Number, key, revision, answer)
 						}
 						if failures[w] == nil {
 							revisions[w][key] = answer.Header.Revision
