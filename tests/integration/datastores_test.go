@@ -8,7 +8,7 @@ import (
 )
 
 // TestEachDatastoreKeepsObjectsAndEndsCascades runs a server on each supported datastore except SQLite. Cascades with every policy end, also after a
-// kill, objects of the maximum size are kept, and the server continues after a restart of the database.
+// kill, objects of the maximum size are kept, and the server continues after a restart of the database, except NATS.
 func TestEachDatastoreKeepsObjectsAndEndsCascades(t *testing.T) {
 	if testing.Short() {
 		t.Skip("needs the databases and waits for a lease to run out")
@@ -22,6 +22,9 @@ func TestEachDatastoreKeepsObjectsAndEndsCascades(t *testing.T) {
 			s := interruptedCascade(t, 200, func(s *server, _ *testing.T) { s.kill() }, "--datastore-endpoint", endpoint, "--gc-workers=4")
 			s.mustDeleteByEveryPolicy(t)
 			s.mustKeepLargeObjects(t)
+			if name == "nats" {
+				return // kine v0.17.5 does not come back to a NATS that was restarted: docs/reliability.md
+			}
 			database.stop()
 			database.start(t)
 			s.mustRecover(t)
