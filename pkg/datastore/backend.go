@@ -32,10 +32,15 @@ func (b *backend) Start(ctx context.Context) error {
 	return nil
 }
 
+// Create returns the revision that the key was created at. kine v0.17.5 returns the newest one by then if the key had existed
+// before, so that a change based on it would fail.
 func (b *backend) Create(ctx context.Context, key string, value []byte, lease int64) (int64, error) {
 	ctx, c := withCall(ctx)
 	rev, err := b.LogStructured.Create(ctx, key, value, lease)
-	return rev, c.or(err)
+	if err = c.or(err); err != nil {
+		return rev, err
+	}
+	return c.appended, nil
 }
 
 func (b *backend) Update(ctx context.Context, key string, value []byte, revision, lease int64) (int64, *server.KeyValue, bool, error) {

@@ -81,6 +81,9 @@ func (l wholeLog) Append(ctx context.Context, event *server.Event) (int64, error
 	if err != nil && !errors.Is(err, server.ErrKeyExists) {
 		failed(ctx, err)
 	}
+	if err == nil {
+		appended(ctx, rev)
+	}
 	return rev, err
 }
 

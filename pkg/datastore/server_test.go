@@ -173,3 +173,31 @@ func names(r *clientv3.GetResponse) (s string) {
 	}
 	return s
 }
+
+// TestCreationTellsItsOwnRevision also of a key that existed before, while others write: a change is based on it.
+func TestCreationTellsItsOwnRevision(t *testing.T) {
+	c := open(t)
+	var writing sync.WaitGroup
+	for w := range 4 {
+		writing.Go(func() {
+			key := fmt.Sprintf("/registry/again/%d", w)
+			for range 100 {
+				created, err := create(t.Context(), c, key)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				got, err := c.Get(t.Context(), key)
+				if err != nil || len(got.Kvs) != 1 || got.Kvs[0].ModRevision != created {
+					t.Errorf("created at revision %d, and it is at %v (%v)", created, got, err)
+					return
+				}
+				if _, err := remove(t.Context(), c, key, created); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	writing.Wait()
+}

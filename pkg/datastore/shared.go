@@ -23,6 +23,23 @@ func (s shared) CurrentRevision(ctx context.Context) (int64, error) {
 	return revision, err
 }
 
+// Create asks for the revision that the key was created at. kine v0.17.5 returns the newest one by then if the key had existed
+// before, so that a change based on it would fail.
+func (s shared) Create(ctx context.Context, key string, value []byte, lease int64) (int64, error) {
+	rev, err := s.Backend.Create(ctx, key, value, lease)
+	if err != nil {
+		return rev, err
+	}
+	_, kv, err := s.Get(ctx, key, 0, true)
+	if err != nil {
+		return 0, err
+	}
+	if kv == nil || kv.CreateRevision > rev {
+		return rev, nil // somebody has deleted it meanwhile, and perhaps made it anew
+	}
+	return kv.CreateRevision, nil
+}
+
 // List is made of ListStream, which asks the rows for their error: kine v0.17.5 takes a list that breaks off half-way for
 // its end otherwise.
 func (s shared) List(ctx context.Context, key, end string, limit, revision int64, keysOnly bool) (int64, []*server.KeyValue, error) {

@@ -19,8 +19,26 @@ const elsewhereAt = 100_000
 
 func (elsewhere) CurrentRevision(context.Context) (int64, error) { return 1, nil }
 
-func (elsewhere) Get(context.Context, string, int64, bool) (int64, *server.KeyValue, error) {
+func (elsewhere) Get(_ context.Context, key string, _ int64, _ bool) (int64, *server.KeyValue, error) {
+	switch key {
+	case "/again":
+		return elsewhereAt, &server.KeyValue{Key: key, CreateRevision: elsewhereAt - 7, ModRevision: elsewhereAt - 5}, nil
+	case "/replaced":
+		return elsewhereAt, &server.KeyValue{Key: key, CreateRevision: elsewhereAt + 1, ModRevision: elsewhereAt + 1}, nil
+	}
 	return elsewhereAt, nil, nil
+}
+
+func (elsewhere) Create(context.Context, string, []byte, int64) (int64, error) {
+	return elsewhereAt, nil
+}
+
+func TestSharedCreationTellsItsOwnRevision(t *testing.T) {
+	for key, want := range map[string]int64{"/again": elsewhereAt - 7, "/replaced": elsewhereAt, "/gone": elsewhereAt} {
+		if revision, err := (shared{elsewhere{}}).Create(t.Context(), key, nil, 0); err != nil || revision != want {
+			t.Errorf("%s: %d, want %d (%v)", key, revision, want, err)
+		}
+	}
 }
 
 func (e elsewhere) ListStream(context.Context, string, string, int64, int64, bool) server.ListResult {
@@ -60,7 +78,7 @@ func TestSharedRevisionIsTheDatabases(t *testing.T) {
 
 // TestSharedWatchFromFarBackListsAgain: what it would have to read has no bounds.
 func TestSharedWatchFromFarBackListsAgain(t *testing.T) {
-	e := elsewhere{watch: make(chan int64, 1)}
+	e := elsewhere{watch: make(chan int64, 5)}
 	for _, revision := range []int64{1, elsewhereAt - furthestBehind - 1} {
 		if watch := (shared{e}).Watch(t.Context(), revision); watch.CompactRevision <= revision || watch.CurrentRevision != elsewhereAt {
 			t.Errorf("a watch from %d of %d: %+v", revision, elsewhereAt, watch)

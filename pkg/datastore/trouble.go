@@ -116,6 +116,9 @@ func Explain(message string) (code int, text string) {
 type call struct {
 	mu  sync.Mutex
 	err error // the first
+
+	// appended is the revision of the row that the call has written; 0 if it has written none. The call's own goroutine sets and reads it.
+	appended int64
 }
 
 type callKey struct{}
@@ -124,6 +127,13 @@ type callKey struct{}
 func withCall(ctx context.Context) (context.Context, *call) {
 	c := &call{}
 	return context.WithValue(ctx, callKey{}, c), c
+}
+
+// appended is told of a row that has been written during the call of ctx.
+func appended(ctx context.Context, revision int64) {
+	if c, ok := ctx.Value(callKey{}).(*call); ok {
+		c.appended = revision
+	}
 }
 
 // failed is told of an error of the database during the call of ctx, if it is one.
