@@ -102,7 +102,7 @@ func TestForegroundCascadeIsShownBeforeAnythingHasGone(t *testing.T) {
 	c.want(t, "root foreground: 0 deleted, 3 left")
 	c.collect(t, "leaf", true)
 	c.want(t, "root foreground: 1 deleted, 2 left")
-	// What is in the memory under another member is shown once.
+	// A cascade that is remembered under another member is shown once.
 	c.collect(t, "other", true)
 	c.want(t, "root foreground: 2 deleted, 1 left")
 }
@@ -126,7 +126,8 @@ func TestHeldCascadeSaysByWhom(t *testing.T) {
 	}
 }
 
-// TestMemoryOfCascadesIsBounded: what is too much makes cascades of their own, and nothing is counted twice.
+// TestMemoryOfCascadesIsBounded: when the memory is full, the next generation begins a cascade of its own,
+// and nothing is counted twice.
 func TestMemoryOfCascadesIsBounded(t *testing.T) {
 	c := newCascading()
 	for i := range membersKept + 100 {
