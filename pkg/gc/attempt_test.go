@@ -30,8 +30,9 @@ import (
 // configMaps is the only resource of the store below.
 var configMaps = schema.GroupResource{Resource: "configmaps"}
 
-// store answers requests for ConfigMaps of the namespace ns as an API server would: it checks
-// preconditions, and every write sets a new resourceVersion. It records the calls.
+// store answers requests for ConfigMaps of the namespace ns as an API server would: it
+// checks preconditions, and every write sets a new resourceVersion. It records the
+// calls.
 type store struct {
 	t *testing.T
 
@@ -231,8 +232,8 @@ func TestOwnerIsReadOnceForAllItsDependents(t *testing.T) {
 			for i := range 50 {
 				keys = append(keys, show(c, s.put(fmt.Sprint("child", i), types.UID(fmt.Sprint("c", i)), ref("owner", "o"))))
 			}
-			// While the first read is under way the others have their turns. None of them holds
-			// a worker until the read ends.
+			// While the first read is under way the others have their turns. None of
+			// them holds a worker until the read ends.
 			reading := false
 			s.answer = func(_ http.ResponseWriter, call string) bool {
 				if call != "GET owner" || reading {
@@ -279,8 +280,8 @@ func TestOwnerIsReadOnceForAllItsDependents(t *testing.T) {
 	}
 }
 
-// Two dependents have the same owner. The view of the second is older than the read of the
-// owner for the first; the owner is not read again.
+// Two dependents have the same owner. The view of the second is older than the read of
+// the owner for the first; the owner is not read again.
 func TestOwnerThatWasReadMeanwhileIsNotReadAgain(t *testing.T) {
 	c, s := collector(t, false)
 	first, second := show(c, s.put("first", "1", ref("owner", "o"))), show(c, s.put("second", "2", ref("owner", "o")))
@@ -295,8 +296,8 @@ func TestOwnerThatWasReadMeanwhileIsNotReadAgain(t *testing.T) {
 	s.wantCalls("GET owner", "DELETE first")
 }
 
-// An owner that cannot be read is retried with growing delays, however many objects name it: a
-// dependent that finds a read under way has not succeeded.
+// An owner that cannot be read is retried with growing delays, however many objects
+// name it: a dependent that finds a read under way has not succeeded.
 func TestUnreadableOwnerOfManyIsReadEverMoreRarely(t *testing.T) {
 	c, s := collector(t, false)
 	k := show(c, s.put("child", "c", ref("owner", "o")))
@@ -408,8 +409,8 @@ func TestReferenceAddedMeanwhileSaves(t *testing.T) {
 	}
 }
 
-// The solid reference in the graph may have been removed since. Dropping the other one would
-// leave an object that has no owners and that nobody collects.
+// The solid reference in the graph may have been removed since. Dropping the other one
+// would leave an object that has no owners and that nobody collects.
 func TestDropIsDecidedOnWhatIsThere(t *testing.T) {
 	c, s := collector(t, false)
 	show(c, s.put("keeper", "k"))

@@ -10,8 +10,8 @@ import (
 	"github.com/reap-dev/reap/pkg/gc/graph"
 )
 
-// behind shows an object in foreground deletion with generation 3, the last of which is
-// the deletion itself, and with the status that its controller wrote.
+// behind shows an object in foreground deletion with generation 3, the last of which
+// is the deletion itself, and with the status that its controller wrote.
 func (p *patience) behind(t *testing.T, status any) graph.Key {
 	t.Helper()
 	k := p.owner("o", 0)
@@ -31,8 +31,8 @@ func TestControllerThatIsBehindIsWaitedFor(t *testing.T) {
 	if in, gone := p.look(t, k); in != decide.ObserveFor-decide.SettleFor || gone {
 		t.Fatalf("again in %v, gone %v", in, gone)
 	}
-	// Once the controller has caught up, the status says so and the monitor wakes the
-	// object.
+	// Once the controller has caught up, the status says so and the monitor wakes
+	// the object.
 	p.s.status["o"] = map[string]any{"observedGeneration": 2}
 	m := p.s.objects["o"]
 	m.ResourceVersion = "1000"
@@ -45,8 +45,8 @@ func TestControllerThatIsBehindIsWaitedFor(t *testing.T) {
 	}
 }
 
-// A DaemonSet's controller writes no status while its object is being deleted. Neither
-// does a custom resource's operator that is gone.
+// A DaemonSet's controller writes no status while its object is being deleted.
+// Neither does a custom resource's operator that is gone.
 func TestControllerThatSaysNothingIsNotWaitedForLonger(t *testing.T) {
 	p := newPatience(t, tenMinutes)
 	k := p.behind(t, map[string]any{"observedGeneration": 1})

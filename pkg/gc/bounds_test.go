@@ -16,8 +16,8 @@ import (
 )
 
 // TestManyWaitingOwnersAreReadInTurns: reading all of them takes several turns, and
-// longer than the read of a waiting owner counts by itself. The object is deleted all the
-// same.
+// longer than the read of a waiting owner counts by itself. The object is deleted all
+// the same.
 func TestManyWaitingOwnersAreReadInTurns(t *testing.T) {
 	const n = 4 * decide.VerifyAtOnce
 	c, s := collector(t, false)
@@ -52,8 +52,8 @@ func TestManyWaitingOwnersAreReadInTurns(t *testing.T) {
 	}
 }
 
-// TestOwnerThatCannotBeReadKeepsNoOtherFromBeingRead: an owner of a kind whose reads fail
-// does not use up the turns.
+// TestOwnerThatCannotBeReadKeepsNoOtherFromBeingRead: an owner of a kind whose reads
+// fail does not use up the turns.
 func TestOwnerThatCannotBeReadKeepsNoOtherFromBeingRead(t *testing.T) {
 	c, s := collector(t, false)
 	k := show(c, s.put("child", "c", ref("broken", "b"), ref("gone", "g")))
@@ -74,8 +74,8 @@ func TestOwnerThatCannotBeReadKeepsNoOtherFromBeingRead(t *testing.T) {
 	}
 }
 
-// TestNotFoundIsNews: an object that the server does not have no longer blocks its owner,
-// even if its monitor missed the deletion. Any call can show that.
+// TestNotFoundIsNews: an object that the server does not have no longer blocks its
+// owner, even if its monitor missed the deletion. Any call can show that.
 func TestNotFoundIsNews(t *testing.T) {
 	for name, ghost := range map[string]func(*Collector, *store) graph.Key{
 		"a DELETE": func(c *Collector, s *store) graph.Key {

@@ -80,8 +80,8 @@ func TestRingThatIsNoneAnyMoreIsLeftAlone(t *testing.T) {
 	}
 }
 
-// A ring is open just when it is read, and closed again before the monitor lists anew. The graph sees
-// only another resourceVersion.
+// A ring is open just when it is read, and closed again before the monitor lists anew.
+// The graph sees only another resourceVersion.
 func TestRingThatWasOpenWhenItWasReadIsBrokenLater(t *testing.T) {
 	c, s := collector(t, false)
 	now := time.Now()

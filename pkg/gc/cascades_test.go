@@ -69,8 +69,8 @@ func (c *cascading) want(t *testing.T, want ...string) {
 	}
 }
 
-// TestCascadeKeepsItsRoot: a cascade keeps its root for generations, also after the root and all objects
-// between have gone.
+// TestCascadeKeepsItsRoot: a cascade keeps its root for generations, also after the root and all
+// objects between have gone.
 func TestCascadeKeepsItsRoot(t *testing.T) {
 	c := newCascading()
 	root := c.put("root", false)
@@ -126,8 +126,8 @@ func TestHeldCascadeSaysByWhom(t *testing.T) {
 	}
 }
 
-// TestMemoryOfCascadesIsBounded: when the memory is full, the next generation begins a cascade of its own,
-// and nothing is counted twice.
+// TestMemoryOfCascadesIsBounded: when the memory is full, the next generation begins a cascade of
+// its own, and nothing is counted twice.
 func TestMemoryOfCascadesIsBounded(t *testing.T) {
 	c := newCascading()
 	for i := range membersKept + 100 {

@@ -25,8 +25,8 @@ func TestSyncErrorsShareTheStockCounter(t *testing.T) {
 	}
 }
 
-// A worker may count after the resource's monitor has gone. That count is not kept for
-// the next monitor.
+// A worker may count after the resource's monitor has gone. That count is not kept
+// for the next monitor.
 func TestCountsGoWithTheMonitor(t *testing.T) {
 	var c tally
 	want := func(want uint64) {

@@ -45,8 +45,8 @@ func (p *patience) dependent(name, owner string) *metav1.ObjectMeta {
 	return m
 }
 
-// look decides about an object once. It returns how long from now the object wants to be
-// looked at again, or that it was released.
+// look decides about an object once. It returns how long from now the object wants
+// to be looked at again, or that it was released.
 func (p *patience) look(t *testing.T, k graph.Key) (in time.Duration, released bool) {
 	t.Helper()
 	again, err := p.attempts.run(t.Context(), k)
@@ -130,8 +130,8 @@ func TestProgressCountsFromWhenItWasMade(t *testing.T) {
 	}
 }
 
-// Users are told what blocked the object, even if the event of its release arrives at
-// once.
+// Users are told what blocked the object, even if the event of its release arrives
+// at once.
 func TestTimeoutNamesWhatBlocked(t *testing.T) {
 	p := newPatience(t, tenMinutes)
 	log, logged := logtest.NewNullLogger()

@@ -56,8 +56,8 @@ func TestWritesAreRefusedInAPause(t *testing.T) {
 	s.wantCalls("DELETE child")
 }
 
-// A worker that holds an object when a pause begins keeps it until the pause ends, and
-// then makes one attempt.
+// A worker that holds an object when a pause begins keeps it until the pause ends,
+// and then makes one attempt.
 func TestWorkersRestInAPause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := poolOf(t, time.Now)

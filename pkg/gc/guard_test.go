@@ -262,7 +262,7 @@ func TestGuardWaitsForThoseUnderWay(t *testing.T) {
 	})
 }
 
-// TestGuardWritesThePause the write fails at first. The collector is held from the beginning. A state that was read
+// TestGuardWritesThePause: the write fails at first. The collector is held from the beginning. A state that was read
 // earlier does not end the pause; reap resume does.
 func TestGuardWritesThePause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

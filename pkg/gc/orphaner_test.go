@@ -114,8 +114,8 @@ func TestOrphaningWaitsForWhatCannotBeRead(t *testing.T) {
 	}
 }
 
-// A wait that was called off does not count when the object is orphaned again, and it is
-// not remembered for ever.
+// A wait that was called off does not count when the object is orphaned again, and it
+// is not remembered for ever.
 func TestOrphaningThatWasCalledOffHasNotWaited(t *testing.T) {
 	c, s := collector(t, false)
 	deleting := func() graph.Key { return show(c, s.deleting("owner", "o", "mine", metav1.FinalizerOrphanDependents)) }
@@ -147,8 +147,8 @@ func TestOrphaningThatWasCalledOffHasNotWaited(t *testing.T) {
 	}
 }
 
-// An owner that changes all the time, such as one with a heartbeat, has always changed by
-// the time its dependents are listed.
+// An owner that changes all the time, such as one with a heartbeat, has always changed
+// by the time its dependents are listed.
 func TestOwnerThatChangesWhileItsDependentsAreListedIsLetGo(t *testing.T) {
 	c, s := collector(t, false)
 	k := show(c, s.deleting("owner", "o", metav1.FinalizerOrphanDependents))

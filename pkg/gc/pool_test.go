@@ -13,8 +13,8 @@ import (
 	"github.com/reap-dev/reap/pkg/gc/pause"
 )
 
-// working runs a worker that makes the test's attempts, within a synctest bubble, until the test calls
-// end.
+// working runs a worker that makes the test's attempts, within a synctest bubble, until the test
+// calls end.
 func working(t *testing.T, p *pool, attempt func() (again time.Time, err error)) (end func()) {
 	t.Helper()
 	p.attempt = func(context.Context, graph.Key) (time.Time, error) { return attempt() }

@@ -55,8 +55,8 @@ func (m *model) canLook() bool {
 	return m.detects && !m.halted && m.breaking == nil && (m.real != nil || m.waitingChanged || m.lookAgain)
 }
 
-// lookForRings begins a search. The order of the rings is arbitrary: reversed tries the other
-// order.
+// lookForRings begins a search. The order of the rings is arbitrary: reversed tries the
+// other order.
 func (m *model) lookForRings(reversed bool) bool {
 	if !m.canLook() {
 		return false
@@ -203,8 +203,8 @@ func (b *breaking) nextFound(m *model) {
 	}
 }
 
-// isKnown reports whether a member was read at the version that the graph had when the search
-// began.
+// isKnown reports whether a member was read at the version that the graph had when the
+// search began.
 func (b *breaking) isKnown(read graph.Member) bool {
 	return slices.ContainsFunc(b.rings[0], func(known graph.Member) bool {
 		return known.Key == read.Key && known.Record.ResourceVersion == read.Record.ResourceVersion

@@ -126,8 +126,8 @@ func (p *twins) take(a action) {
 	}
 }
 
-// apply takes a step in both worlds. A copy makes a call in one step, from request to
-// answer; the real code takes two.
+// apply takes a step in both worlds. A copy makes a call in one step, from request to answer;
+// the real code takes two.
 func (p *twins) apply(a action) bool {
 	if !p.copied.apply(a) {
 		return false

@@ -64,9 +64,9 @@
 // A foreground deletion may be given up on only once its timeout has passed, and in addition
 // the time of each descendant that the graph must have known. The timeout counts from the
 // object's deletion, or from the moment when the graph learnt that a direct dependent had
-// gone, if that is later. Pauses do not count. An object may have a timeout of its own, which
-// may be never. The deadline that the collector computes may not be later than if the last
-// descendant had gone just now.
+// gone, if that is later. Pauses do not count. An object may have a timeout of its own,
+// which may be never. The deadline that the collector computes may not be later than if the
+// last descendant had gone just now.
 //
 // While the collector is paused it may send no write. A write sent before may still arrive.
 //

@@ -65,8 +65,8 @@ func found(m metav1.ObjectMeta) http.HandlerFunc {
 	}
 }
 
-// Only one kind of answer proves that an owner is absent. An answer that is misread here deletes
-// an object that is still needed.
+// Only one kind of answer proves that an owner is absent. An answer that is misread
+// here deletes an object that is still needed.
 func TestOnlyTheResourcesOwnNotFoundProvesAbsence(t *testing.T) {
 	own := &metav1.StatusDetails{Name: "owner", Kind: "configmaps"}
 	for name, tc := range map[string]struct {
@@ -124,8 +124,8 @@ func TestOnlyTheResourcesOwnNotFoundProvesAbsence(t *testing.T) {
 	}
 }
 
-// Users choose the names in references. A name must not become a path that the collector may
-// read and the reference's author may not.
+// Users choose the names in references. A name must not become a path that the
+// collector may read and the reference's author may not.
 func TestOwnerWhoseNameIsAPathIsNotReadAtAll(t *testing.T) {
 	a := against(t, func(_ http.ResponseWriter, r *http.Request) { t.Errorf("asked %s", r.URL.RequestURI()) })
 	for _, name := range []string{"owner/proxy/secret", "../secrets/owner", "..", ".", "owner%2Fproxy"} {
@@ -174,8 +174,8 @@ func TestDeleteNamesWhatWasDecidedOn(t *testing.T) {
 	}
 }
 
-// References are dropped by whole value: if two references differ only in a flag, one can be
-// proved dangling while the other is still needed.
+// References are dropped by whole value: if two references differ only in a flag, one
+// can be proved dangling while the other is still needed.
 func TestDropReferencesLeavesAllOthers(t *testing.T) {
 	yes, no := true, false
 	refs := []metav1.OwnerReference{
@@ -219,8 +219,8 @@ func TestDropReferencesLeavesAllOthers(t *testing.T) {
 	}
 }
 
-// TestSetReferencesNamesTheObjectThatWasDecidedOn: the patch carries the object's UID and
-// resourceVersion, and all fields of each reference.
+// TestSetReferencesNamesTheObjectThatWasDecidedOn: the patch carries the object's UID
+// and resourceVersion, and all fields of each reference.
 func TestSetReferencesNamesTheObjectThatWasDecidedOn(t *testing.T) {
 	yes, no := true, false
 	refs := []metav1.OwnerReference{

@@ -142,8 +142,8 @@ func TestMarkedOwnerWaitsOnlyOnceItIsDeleted(t *testing.T) {
 	}
 }
 
-// The API server treats an absent blockOwnerDeletion as false. A client that compares the stored references with those
-// it wrote does not.
+// The API server treats an absent blockOwnerDeletion as false. A client that compares
+// the stored references with those it wrote does not.
 func TestUnblockWritesFalse(t *testing.T) {
 	yes, no := true, false
 	rec := aRecord()
@@ -165,8 +165,8 @@ func TestUnblockWritesFalse(t *testing.T) {
 	}
 }
 
-// With a resourceVersion a cache could answer, and that proves nothing. Without a limit the whole list would arrive in
-// one response.
+// With a resourceVersion a cache could answer, and that proves nothing. Without a limit
+// the whole list would arrive in one response.
 func TestReadsAndListsAskTheStore(t *testing.T) {
 	for _, name := range []string{"read", "read of the status", "list"} {
 		asked := ""

@@ -30,8 +30,8 @@ func TestDeadline(t *testing.T) {
 	}
 }
 
-// TestDeadlineIsLookedBehindOnlyWhenItHasPassed: descendants are not counted before the
-// deadline has passed.
+// TestDeadlineIsLookedBehindOnlyWhenItHasPassed: descendants are not counted before the deadline
+// has passed.
 func TestDeadlineIsLookedBehindOnlyWhenItHasPassed(t *testing.T) {
 	o := Options{Timeout: Timeout{Base: time.Minute, PerDependent: time.Second}}
 	v := &graph.View{Record: waiter, Wait: graph.Wait{Progress: now}}

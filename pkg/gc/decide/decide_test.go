@@ -34,8 +34,8 @@ func waits(ago time.Duration) graph.Fact {
 	return graph.Fact{State: graph.Present, Seen: now.Add(-ago), Waiting: true}
 }
 
-// owner returns an owner as the graph would describe it; the UIDs of the references tell
-// owners apart.
+// owner returns an owner as the graph would describe it; the UIDs of the references tell owners
+// apart.
 func owner(uid string, change func(*graph.OwnerView)) graph.OwnerView {
 	o := graph.OwnerView{
 		Reference:  graph.Reference{APIVersion: "v1", Kind: "Thing", Name: uid, UID: types.UID(uid)},
@@ -96,8 +96,7 @@ func TestJudge(t *testing.T) {
 		{"kind unknown", "n", ow{}, Unknown},
 		{"kind unknown, gone while it was served", "n", ow{Fact: gone}, Dangling},
 		{"kind unknown, gone, cluster-scoped dependent", "", ow{Fact: gone}, Dangling},
-		// Once a kind is no longer served, an earlier live read proves less than an event
-		// does.
+		// Once a kind is no longer served, an earlier live read proves less than an event does.
 		{"kind unknown, absent while it was served", "n", ow{Fact: absent}, Unknown},
 		{"kind unknown, seen", "n", ow{Fact: present(0)}, Unknown},
 		{"version unknown", "n", ow{KindServed: true}, Unknown},
@@ -221,8 +220,7 @@ func TestDecide(t *testing.T) {
 				t.Errorf("%s, %+v:\n got %+v\nwant %+v", c.name, r, got, want)
 			}
 		}
-		// An object that its monitor no longer shows is read before anything else, in any
-		// state.
+		// An object that its monitor no longer shows is read before anything else, in any state.
 		for _, r := range []graph.Record{{}, {Deleting: true}, {Deleting: true, Foreground: true}, {Deleting: true, Orphan: true}} {
 			v.Record, v.Missing = &r, true
 			if got, want := Decide(&v, Options{}, now), (Decision{Action: Confirm, Reason: Missing}); !reflect.DeepEqual(got, want) {
@@ -232,8 +230,7 @@ func TestDecide(t *testing.T) {
 	}
 }
 
-// An object without owner references stays, whether or not other objects name it as their
-// owner.
+// An object without owner references stays, whether or not other objects name it as their owner.
 func TestObjectWithoutOwnersStays(t *testing.T) {
 	for _, dependents := range []bool{false, true} {
 		v := graph.View{Record: &graph.Record{Namespace: "n", Name: "d", UID: "d"}, HasDependents: dependents}
@@ -261,8 +258,8 @@ func TestReadsOfOneDecisionAreBounded(t *testing.T) {
 	if got := decide(solid); !reflect.DeepEqual(got, want) {
 		t.Errorf("beside a solid owner: got %+v", got)
 	}
-	// One solid owner is enough to keep the object and to drop the references that are known
-	// to dangle.
+	// One solid owner is enough to keep the object and to drop the references that are known to
+	// dangle.
 	if got := decide(dangling, solid); got.Action != Drop || !slices.Equal(got.Drop, []graph.Reference{dangling.Reference}) {
 		t.Errorf("beside a solid owner and a dangling one: got %+v", got)
 	}

@@ -199,9 +199,8 @@ func BenchmarkCycles(b *testing.B) {
 	}
 }
 
-// BenchmarkDeletedFromDepth deletes a chain of objects in foreground deletion from its end. Each deletion is
-// progress for every object above it, and the first object is viewed after each. One iteration deletes the whole
-// chain.
+// BenchmarkDeletedFromDepth deletes a chain of objects in foreground deletion from its end. Each deletion is progress
+// for every object above it, and the first object is viewed after each. One iteration deletes the whole chain.
 func BenchmarkDeletedFromDepth(b *testing.B) {
 	for _, n := range []int{10, 100, 1000, 20_000} {
 		b.Run(strconv.Itoa(n), func(b *testing.B) {

@@ -6,7 +6,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// A second DELETE can put an object that is already being deleted into foreground deletion, and so close a ring.
+// A second DELETE can put an object that is already being deleted into foreground deletion, and so
+// close a ring.
 func TestForegroundDeletionOfWhatIsBeingDeletedMayCloseARing(t *testing.T) {
 	g := newGraph(t)
 	ring := object("n", "o", blocking(to(widgets, "o")))
@@ -74,8 +75,8 @@ func TestObjectWithManyReferencesIsDecidedAboutUnsearched(t *testing.T) {
 	}
 }
 
-// Facts from an aggregated server no longer hold once its store has started over. Facts from other servers still
-// do.
+// Facts from an aggregated server no longer hold once its store has started over. Facts from other
+// servers still do.
 func TestForgetFactsOfOneKind(t *testing.T) {
 	for name, fact := range map[string]Fact{
 		"gone": {State: Gone}, "absent": {State: Absent}, "present": {State: Present, Seen: epoch}, "waiting": {State: Present, Seen: epoch, Waiting: true},

@@ -91,8 +91,9 @@ func TestCycles(t *testing.T) {
 	}
 }
 
-// Some references look like blocking references to a member and are not: they differ in
-// name, kind, group or UID, their version is not served, or they do not block.
+// Some references look like blocking references to a member and are not: they
+// differ in name, kind, group or UID, their version is not served, or they do not
+// block.
 func TestOnlyCertainReferencesMakeARing(t *testing.T) {
 	for name, change := range map[string]func(*Reference){
 		"name":       func(r *Reference) { r.Name = "x" },
@@ -126,8 +127,8 @@ func TestLongRing(t *testing.T) {
 	}
 }
 
-// TestCyclesAgainstReachability compares with naively computed reachability: two objects
-// are in one ring if each reaches the other.
+// TestCyclesAgainstReachability compares with naively computed reachability: two
+// objects are in one ring if each reaches the other.
 func TestCyclesAgainstReachability(t *testing.T) {
 	for seed := range uint64(3000) {
 		rnd := rand.New(rand.NewPCG(seed, 0))

@@ -10,8 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// excerptWorld returns a graph whose root has many dependents. Each of them has a dependent of its own
-// and further owners.
+// excerptWorld returns a graph whose root has many dependents. Each of them has a dependent of its
+// own and further owners.
 func excerptWorld(dependents int) (g *Graph, gr schema.GroupResource, now time.Time) {
 	now = time.Date(2026, 5, 4, 3, 2, 1, 0, time.UTC)
 	r := &Resource{Name: "things", Kind: "Thing", Versions: []string{"v1"}, Namespaced: true, Monitored: true}

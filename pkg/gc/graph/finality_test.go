@@ -4,9 +4,9 @@ import "testing"
 
 // TestLateReadDoesNotOverwriteProof: the answer of a live read that was sent before the
 // owner's deletion arrives after the DELETED event. Gone and Absent are final, so the
-// stale presence must not replace them: it would keep the dependents for RecheckAfter with
-// nothing to wake them. If the owner's kind goes too, it would keep them for ever, because
-// the owner can no longer be read.
+// stale presence must not replace them: it would keep the dependents for RecheckAfter
+// with nothing to wake them. If the owner's kind goes too, it would keep them for ever,
+// because the owner can no longer be read.
 func TestLateReadDoesNotOverwriteProof(t *testing.T) {
 	here := at(widgets, "n", "o")
 	stale := Fact{State: Present, Seen: epoch}

@@ -13,8 +13,8 @@ import (
 	"github.com/reap-dev/reap/tests/size"
 )
 
-// FuzzGraph reads bytes as a history. After every step it checks the graph's invariants
-// and compares it with the naive model.
+// FuzzGraph reads bytes as a history. After every step it checks the graph's
+// invariants and compares it with the naive model.
 func FuzzGraph(f *testing.F) {
 	f.Add([]byte{})
 	// Hand-made: owner, dependent, end, late read; twins; a resource that leaves.
@@ -39,8 +39,8 @@ func FuzzGraph(f *testing.F) {
 	})
 }
 
-// TestRandomHistories makes the fuzz target's comparison over histories that are long
-// enough for objects to come back.
+// TestRandomHistories makes the fuzz target's comparison over histories that are
+// long enough for objects to come back.
 func TestRandomHistories(t *testing.T) {
 	n, steps := size.Of(20, 100, 1000), 0
 	for seed := range uint64(n) {
@@ -116,8 +116,8 @@ func (h *history) next(n int) int {
 func choose[T any](h *history, from []T) T { return from[h.next(len(from))] }
 
 func (h *history) record() *Record {
-	// As a rule an object keeps its name and namespace for ever: the UID decides most
-	// choices.
+	// As a rule an object keeps its name and namespace for ever: the UID decides
+	// most choices.
 	rec := &Record{UID: choose(h, fuzzUIDs), ResourceVersion: "1"}
 	rec.Name = fuzzNames[int(rec.UID[0])%len(fuzzNames)]
 	rec.Namespace = fuzzNamespaces[int(rec.UID[0])%len(fuzzNamespaces)]

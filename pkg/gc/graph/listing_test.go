@@ -100,8 +100,8 @@ func TestKindThatIsServedMayCloseARing(t *testing.T) {
 	}
 }
 
-// Two resources show one object, each under its own kind. A dependent that names either kind blocks the owner, as
-// long as both show it.
+// Two resources show one object, each under its own kind. A dependent that names either kind blocks
+// the owner, as long as both show it.
 func TestTwinThatGoesBlocksNoMore(t *testing.T) {
 	g := newGraph(t)
 	g.show(widgets, waiting(object("n", "o")))

@@ -9,9 +9,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// naive is the obvious implementation of the graph: objects and facts in flat lists,
-// everything searched for on each query. It shares no code with the graph, only the types
-// that go in and come out.
+// naive is the obvious implementation of the graph: objects and facts in flat
+// lists, everything searched for on each query. It shares no code with the graph,
+// only the types that go in and come out.
 type naive struct {
 	resources []*Resource
 	announced map[schema.GroupResource]schema.GroupKind
@@ -127,8 +127,8 @@ func (m *naive) blocked() map[Key]bool {
 	return all
 }
 
-// released returns those of the blocked objects that still wait and that nothing blocks
-// now.
+// released returns those of the blocked objects that still wait and that nothing
+// blocks now.
 func (m *naive) released(blocked map[Key]bool) (look []Key) {
 	for k := range blocked {
 		if o := m.objects[k]; o != nil && waits(o) && len(m.blockers(k)) == 0 {

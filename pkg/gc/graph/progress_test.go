@@ -8,8 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// A wait for dependents begins when it is first seen, even if the object was being orphaned
-// before.
+// A wait for dependents begins when it is first seen, even if the object was being orphaned before.
 func TestWaitAfterAnOrphaningIsAnother(t *testing.T) {
 	g := newGraph(t)
 	o := object("n", "o")

@@ -13,8 +13,8 @@ import (
 // blocking returns the reference with blockOwnerDeletion.
 func blocking(r Reference) Reference { r.BlockOwnerDeletion = True; return r }
 
-// TestWhatBlocksAnOwner has one owner in foreground deletion and one dependent, and tries
-// each form of reference.
+// TestWhatBlocksAnOwner has one owner in foreground deletion and one dependent, and
+// tries each form of reference.
 func TestWhatBlocksAnOwner(t *testing.T) {
 	right := blocking(to(widgets, "o"))
 	with := func(change func(*Reference)) Reference { r := right; change(&r); return r }
@@ -200,8 +200,8 @@ func TestOwnerInAnotherNamespaceIsElsewhere(t *testing.T) {
 	}
 }
 
-// TestTwinsKindBlocksToo: an owner that two resources show is one object. A dependent may
-// name either of its kinds.
+// TestTwinsKindBlocksToo: an owner that two resources show is one object. A dependent
+// may name either of its kinds.
 func TestTwinsKindBlocksToo(t *testing.T) {
 	g := newGraph(t)
 	g.show(widgets, waiting(object("n", "o")))
@@ -218,9 +218,9 @@ func TestTwinsKindBlocksToo(t *testing.T) {
 	wantKeys(t, "the dependent's end", g.end(things, object("n", "d")), key(widgets, "o"), key(mirrors, "o"))
 }
 
-// The collector releases an owner that another finalizer holds, and the owner is deleted
-// in the foreground once more. A re-list shows only the second wait, which differs from
-// the first only in the resourceVersion.
+// The collector releases an owner that another finalizer holds, and the owner is
+// deleted in the foreground once more. A re-list shows only the second wait, which
+// differs from the first only in the resourceVersion.
 func TestCoalescedWaitIsLookedAt(t *testing.T) {
 	g := newGraph(t)
 	o := waiting(object("n", "o"))
@@ -230,9 +230,9 @@ func TestCoalescedWaitIsLookedAt(t *testing.T) {
 	wantKeys(t, "waits again", g.show(widgets, &again), key(widgets, "o"))
 }
 
-// TestProgress has a root that waits for a child, and a grandchild that names the child.
-// Every deletion below the root counts from the time of its event, along the references
-// that existed then.
+// TestProgress has a root that waits for a child, and a grandchild that names the
+// child. Every deletion below the root counts from the time of its event, along the
+// references that existed then.
 func TestProgress(t *testing.T) {
 	child := object("n", "child", blocking(to(widgets, "root")))
 	grandchild := object("n", "grandchild", blocking(to(things, "child")))
@@ -287,8 +287,8 @@ func TestProgress(t *testing.T) {
 	}
 }
 
-// TestInitialListIsNoProgress: a deletion counts from its own timestamp, however late and
-// in whatever order it is shown.
+// TestInitialListIsNoProgress: a deletion counts from its own timestamp, however late
+// and in whatever order it is shown.
 func TestInitialListIsNoProgress(t *testing.T) {
 	deleted := *object("n", "d", blocking(to(widgets, "o")))
 	deleted.Deleting, deleted.DeletedAt = true, epoch.Add(time.Minute).Unix()
@@ -318,8 +318,8 @@ func TestTimestampInTheFutureIsNow(t *testing.T) {
 	}
 }
 
-// TestQueriesChangeNothing makes every query of a graph that has waits and progress, and
-// checks that the graph is unchanged.
+// TestQueriesChangeNothing makes every query of a graph that has waits and progress,
+// and checks that the graph is unchanged.
 func TestQueriesChangeNothing(t *testing.T) {
 	g := newGraph(t)
 	g.show(widgets, waiting(object("n", "root")))

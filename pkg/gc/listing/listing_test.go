@@ -159,8 +159,8 @@ func TestResourceThatMayNotBeListedIsAGap(t *testing.T) {
 	}
 }
 
-// TestOwnerInAGapIsNotAbsent an owner whose resource cannot be listed is read. If it cannot
-// be read either, nothing is known of it.
+// TestOwnerInAGapIsNotAbsent: an owner whose resource cannot be listed is read. If it
+// cannot be read either, nothing is known of it.
 func TestOwnerInAGapIsNotAbsent(t *testing.T) {
 	w := newWorld(t)
 	w.create("configmaps", "owner")

@@ -52,7 +52,8 @@ const backup = `
 {apiVersion: v1, kind: Node, metadata: {name: edge-1, ownerReferences: [{apiVersion: v1, kind: ConfigMap, name: living, uid: living-1}]}}
 `
 
-// TestManifestsAreJudgedAsIfTheyWereApplied to the existing cluster.
+// TestManifestsAreJudgedAsIfTheyWereApplied: the findings are those after the manifests have been
+// applied to the existing cluster.
 func TestManifestsAreJudgedAsIfTheyWereApplied(t *testing.T) {
 	w := newWorld(t)
 	for _, name := range []string{"living", "r1", "r2"} {

@@ -139,8 +139,8 @@ func (a answers) ServerGroupsAndResources() ([]*metav1.APIGroup, []*metav1.APIRe
 	return a.groups, a.lists, &discovery.ErrGroupDiscoveryFailed{Groups: a.failed}
 }
 
-// What discovery has shown is kept while discovery fails, whichever way the server reports the failure. Nothing is
-// assumed about the rest.
+// What discovery has shown is kept while discovery fails, whichever way the server reports the
+// failure. Nothing is assumed about the rest.
 func TestDiscoveryThatFailsKeepsWhatWasKnown(t *testing.T) {
 	w := newWorld(t)
 	whatever, err := discovery.NewDiscoveryClientForConfig(w.config)

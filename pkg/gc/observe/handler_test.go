@@ -88,8 +88,8 @@ func TestMonitorTellsTheGraph(t *testing.T) {
 	want("a", false, false)
 }
 
-// A monitor that has worked tolerates one refusal. A new one tolerates only the answer that the resource does
-// not exist.
+// A monitor that has worked tolerates one refusal. A new one tolerates only the answer that the
+// resource does not exist.
 func TestMonitorToleratesOneRefusal(t *testing.T) {
 	refused := apierrors.NewForbidden(pods, "", errors.New("no"))
 	unknown := apierrors.NewNotFound(pods, "")

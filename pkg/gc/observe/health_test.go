@@ -13,8 +13,8 @@ import (
 	"github.com/reap-dev/reap/tests/fakeapi"
 )
 
-// A list of pods that never completes holds foreground deletions for two minutes and no
-// longer, however each attempt ends.
+// A list of pods that never completes holds foreground deletions for two minutes and
+// no longer, however each attempt ends.
 func TestResourceThatNeverListsFails(t *testing.T) {
 	for name, fault := range map[string]fakeapi.Fault{
 		"expired": func(fakeapi.Call) http.HandlerFunc {

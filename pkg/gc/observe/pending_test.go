@@ -62,8 +62,8 @@ func TestPendingKeepsWhatMatters(t *testing.T) {
 	}
 }
 
-// Two objects that take each other's place, and one that changes for ever, take no more room than
-// others.
+// Two objects that take each other's place, and one that changes for ever, take no
+// more room than others.
 func TestPendingIsBoundedByObjects(t *testing.T) {
 	p := newPending()
 	for i := range 10_000 {
@@ -80,8 +80,8 @@ func TestPendingIsBoundedByObjects(t *testing.T) {
 	}
 }
 
-// While the graph is busy, an object that keeps changing waits as one notification. No deletion is
-// lost.
+// While the graph is busy, an object that keeps changing waits as one notification. No
+// deletion is lost.
 func TestEventsThatTheGraphHasNotHeardOfAreCoalesced(t *testing.T) {
 	const changes = 500
 	w := newWorld(t)
@@ -148,8 +148,8 @@ func TestResourceIsListedWhenTheGraphHasHeardOfIt(t *testing.T) {
 	}
 }
 
-// Notifications that have been taken can no longer be replaced by newer ones, so few are taken at
-// once. A map never shrinks, so a large one is replaced.
+// Notifications that have been taken can no longer be replaced by newer ones, so few
+// are taken at once. A map never shrinks, so a large one is replaced.
 func TestPendingIsTakenInParts(t *testing.T) {
 	p := newPending()
 	for i := range 2 * keepMap {

@@ -110,8 +110,8 @@ func TestTakeOverAsksForNoOldList(t *testing.T) {
 	}
 }
 
-// An object whose deletion went unseen is missing from the first list of the monitor that
-// takes over, and so it is read.
+// An object whose deletion went unseen is missing from the first list of the monitor
+// that takes over, and so it is read.
 func TestTakeOverNoticesWhatHasGone(t *testing.T) {
 	w := newWorld(t)
 	for _, name := range []string{"there", "lost"} {

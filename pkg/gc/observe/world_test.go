@@ -27,8 +27,8 @@ import (
 // patience bounds every wait. A test that reaches it has failed.
 const patience = 30 * time.Second
 
-// world is a server, a graph, and the Observer that keeps the graph in step with the
-// server.
+// world is a server, a graph, and the Observer that keeps the graph in step with
+// the server.
 type world struct {
 	*fakeapi.Server
 	t     *testing.T

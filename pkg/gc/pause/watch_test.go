@@ -74,8 +74,8 @@ func newServer() *server {
 	return s
 }
 
-// says answers with a ConfigMap in which paused has the given value, or with none if the value
-// is empty.
+// says answers with a ConfigMap in which paused has the given value, or with none if the
+// value is empty.
 func says(paused string) func() (*corev1.ConfigMap, error) {
 	return func() (*corev1.ConfigMap, error) {
 		if paused == "" {
@@ -127,8 +127,8 @@ func play(t *testing.T, s *server, test func(ctx context.Context)) {
 	})
 }
 
-// want waits until nothing more follows and compares what Watch has reported since the last
-// comparison.
+// want waits until nothing more follows and compares what Watch has reported since the
+// last comparison.
 func (s *server) want(t *testing.T, what string, want ...string) {
 	t.Helper()
 	synctest.Wait()

@@ -148,7 +148,8 @@ func TestWhatCannotBeUnderstoodIsWrittenAnew(t *testing.T) {
 	}
 }
 
-// The watch begins at the revision of the list. It ends after a while, so that a lost event does not matter for ever.
+// The watch begins at the revision of the list. It ends after a while, so that a lost event does
+// not matter for ever.
 func TestWatchFollowsItsList(t *testing.T) {
 	w := &wire{data: map[string]string{keyPaused: "true"}}
 	f := &watcher{maps: w.client(t).ConfigMaps(Namespace), saw: func(State) {}, failed: func(err error) { t.Error(err) }}

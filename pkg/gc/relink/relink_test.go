@@ -70,8 +70,8 @@ func to(r *graph.Resource, name string, uid types.UID) graph.Reference {
 	return graph.Reference{APIVersion: version, Kind: r.Kind, Name: name, UID: uid}
 }
 
-// TestOwnersComeFirst: owners come before their dependents, whatever their names, also if objects that need no
-// change lie between. Rings do not prevent that.
+// TestOwnersComeFirst: owners come before their dependents, whatever their names, also if objects
+// that need no change lie between. Rings do not prevent that.
 func TestOwnersComeFirst(t *testing.T) {
 	w := newWorld()
 	w.add(roles, "", "z")
