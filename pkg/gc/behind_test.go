@@ -10,8 +10,9 @@ import (
 	"github.com/reap-dev/reap/pkg/gc/graph"
 )
 
-// behind shows an object in foreground deletion with generation 3, the last of which
-// is the deletion itself, and with the status that its controller wrote.
+// behind shows an object in foreground deletion that has the status written by its
+// controller. The object is at its third generation; the last one is the deletion
+// itself.
 func (p *patience) behind(t *testing.T, status any) graph.Key {
 	t.Helper()
 	k := p.owner("o", 0)

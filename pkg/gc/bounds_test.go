@@ -15,8 +15,8 @@ import (
 	"github.com/reap-dev/reap/pkg/gc/graph"
 )
 
-// TestManyWaitingOwnersAreReadInTurns: reading all of them takes several turns, and
-// longer than the read of a waiting owner counts by itself. The object is deleted all
+// TestManyWaitingOwnersAreReadInTurns: reading all the owners takes several turns, and
+// longer than one read of a waiting owner counts by itself. The object is deleted all
 // the same.
 func TestManyWaitingOwnersAreReadInTurns(t *testing.T) {
 	const n = 4 * decide.VerifyAtOnce

@@ -142,7 +142,7 @@ func TestMemoryOfCascadesIsBounded(t *testing.T) {
 	c.want(t, fmt.Sprintf("root background: %d deleted, %d left", membersKept+100, membersKept-1))
 }
 
-// TestRateIsOfTheLastSeconds: the rate covers neither the whole time nor the current second.
+// TestRateIsOfTheLastSeconds: the rate covers only the last seconds, without the current one.
 func TestRateIsOfTheLastSeconds(t *testing.T) {
 	k := &cascade{began: time.Unix(1000, 0)}
 	for at, n := range map[int64]int{1010: 500, 1020: 100, 1021: 200, 1022: 300} {
@@ -158,7 +158,7 @@ func TestRateIsOfTheLastSeconds(t *testing.T) {
 	}
 }
 
-// TestFailuresAreRememberedUntilTheyEnd: and the list says since when each object has failed.
+// TestFailuresAreRememberedUntilTheyEnd: the list also says since when each object has failed.
 func TestFailuresAreRememberedUntilTheyEnd(t *testing.T) {
 	c := newCascading()
 	c.put("a", false)

@@ -25,7 +25,7 @@ func withWidgets(c *Collector) {
 }
 
 // TestReferencesIntoWrongNamespacesAreToldOnce: each reference once; of an object with many
-// references, only the first.
+// references, only the first few.
 func TestReferencesIntoWrongNamespacesAreToldOnce(t *testing.T) {
 	c, s := collector(t, false)
 	withWidgets(c)

@@ -29,7 +29,7 @@ func TestAnswersThatProveNothingDeleteNothing(t *testing.T) {
 		"unavailable":    {fakeapi.Fail(http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable), all},
 		// A delete that is answered with 200 counts as done, whatever the body.
 		"no json": {func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("<html>")) }, reads},
-		// client-go retries a read that is cut off ten times, a second apart.
+		// client-go retries a read that is cut off: ten times, a second apart.
 		"cut off": {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, writes},
 	} {
 		t.Run(name, func(t *testing.T) {

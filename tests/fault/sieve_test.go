@@ -200,8 +200,8 @@ func TestStaleViewAfterARestartDeletesNothingWrong(t *testing.T) {
 	})
 }
 
-// During a gap of the watch, new objects, related and unrelated, take the names of owners and dependents. The events of
-// this are never observed.
+// During a gap of the watch, new objects, related and unrelated, take the names of owners and dependents. None of these
+// events is observed.
 func TestNamesReusedDuringAGapAreOtherObjects(t *testing.T) {
 	for name, compact := range map[string]bool{"dropped": false, "compacted": true} {
 		t.Run(name, func(t *testing.T) {

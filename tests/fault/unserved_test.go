@@ -115,7 +115,7 @@ func TestResourceThatIsServedAgainIsTakenOver(t *testing.T) {
 	w.delete("foreground", metav1.DeletePropagationForeground)
 	w.delete("orphaned", metav1.DeletePropagationOrphan)
 	w.Until("the foreground deletion waits", func() bool { return w.view("foreground").Blocking > 0 })
-	// The deletion of this one is seen in no way.
+	// Nothing shows the deletion of this one.
 	w.must(w.Delete("widgets", "ns", "kept-widget", metav1.DeleteOptions{}))
 	calls := len(w.Calls(0))
 	w.SetServed("widgets", true)

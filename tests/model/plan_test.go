@@ -21,7 +21,7 @@ import (
 
 var planSeed = flag.Uint64("model.plan", 0, "plan only in the random world of this seed")
 
-// TestPlans plans deletions in random worlds, then makes them, and compares the outcome with the plan.
+// TestPlans plans deletions in random worlds, carries them out, and compares the outcome with the plan.
 func TestPlans(t *testing.T) {
 	if *planSeed != 0 {
 		tryPlan(t, *planSeed)

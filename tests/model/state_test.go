@@ -71,7 +71,7 @@ func (s *scribe) object(o *object) {
 	s.refs(o.refs)
 }
 
-// forgotten is an age beyond which nothing depends on it: no read is believed for longer.
+// forgotten is the largest age that matters: no read is believed for longer.
 const forgotten = decide.RecheckAfter + time.Second
 
 // age writes how long ago a time is.

@@ -190,7 +190,7 @@ func TestFactsLiveWithTheReferences(t *testing.T) {
 }
 
 // TestGoneStaysWhenTheKindIsNoLongerServed: when a CRD is deleted, its objects go first.
-// Their dependents must not be kept because the kind can no longer be resolved.
+// Their dependents must not be kept merely because the kind can no longer be resolved.
 func TestGoneStaysWhenTheKindIsNoLongerServed(t *testing.T) {
 	for _, c := range []struct {
 		name      string

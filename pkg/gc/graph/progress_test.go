@@ -28,7 +28,7 @@ func deleting(r *Record, minutes int) *Record {
 	return &d
 }
 
-// Only the deletion of a blocking dependent, or the beginning of one, is progress.
+// Progress is made only when the deletion of a blocking dependent begins or ends.
 func TestProgressIsOfWhatBlocks(t *testing.T) {
 	g := newGraph(t)
 	progress := func(what string, minutes int) {

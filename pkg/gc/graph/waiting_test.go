@@ -85,8 +85,8 @@ func TestVanishedDependentStillBlocks(t *testing.T) {
 	}
 }
 
-// TestOwnerIsLookedAtWhenItIsBlockedNoMore: usually nothing else wakes it than the last
-// dependent's deletion.
+// TestOwnerIsLookedAtWhenItIsBlockedNoMore: usually only the last dependent's deletion
+// wakes it.
 func TestOwnerIsLookedAtWhenItIsBlockedNoMore(t *testing.T) {
 	ref := blocking(to(widgets, "o"))
 	start := func(t *testing.T) *checked {
