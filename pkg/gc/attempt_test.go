@@ -30,8 +30,9 @@ import (
 // configMaps is the only resource of the store below.
 var configMaps = schema.GroupResource{Resource: "configmaps"}
 
-// store answers for ConfigMaps of the namespace ns as an API server would:
-// preconditions hold, every write gives a new resourceVersion. It records calls.
+// store answers requests for ConfigMaps of the namespace ns as an API server would: it
+// checks preconditions, and every write sets a new resourceVersion. It records the
+// calls.
 type store struct {
 	t *testing.T
 
@@ -41,7 +42,7 @@ type store struct {
 	calls   []string
 	// before runs ahead of each call, under the lock, and may change the objects.
 	before func(call string)
-	// answer, if it returns true, has answered in the store's place.
+	// answer may answer in the store's place; it returns true if it did.
 	answer   func(w http.ResponseWriter, call string) bool
 	revision int
 }
@@ -130,7 +131,7 @@ func (s *store) list(w http.ResponseWriter) {
 	_ = json.NewEncoder(w).Encode(l)
 }
 
-// deleting puts an object that somebody has deleted and a finalizer keeps.
+// deleting puts an object that is being deleted and has finalizers.
 func (s *store) deleting(name string, uid types.UID, finalizers ...string) *metav1.ObjectMeta {
 	m := s.put(name, uid)
 	m.Finalizers = finalizers
@@ -147,7 +148,7 @@ func (s *store) fail(w http.ResponseWriter, code int, reason metav1.StatusReason
 	})
 }
 
-// wantCalls compares the calls since the last time, in order.
+// wantCalls compares the calls made since it last ran, in order.
 func (s *store) wantCalls(want ...string) {
 	s.t.Helper()
 	s.mu.Lock()
@@ -231,8 +232,8 @@ func TestOwnerIsReadOnceForAllItsDependents(t *testing.T) {
 			for i := range 50 {
 				keys = append(keys, show(c, s.put(fmt.Sprint("child", i), types.UID(fmt.Sprint("c", i)), ref("owner", "o"))))
 			}
-			// While the first one's read is under way the others have their turns, and end them
-			// without holding a worker.
+			// While the first read is under way the others have their turns. None of
+			// them holds a worker until the read ends.
 			reading := false
 			s.answer = func(_ http.ResponseWriter, call string) bool {
 				if call != "GET owner" || reading {
@@ -279,8 +280,8 @@ func TestOwnerIsReadOnceForAllItsDependents(t *testing.T) {
 	}
 }
 
-// A dependent that was decided about before another had its owner read does not have it
-// read again.
+// Two dependents have the same owner. The view of the second is older than the read of
+// the owner for the first; the owner is not read again.
 func TestOwnerThatWasReadMeanwhileIsNotReadAgain(t *testing.T) {
 	c, s := collector(t, false)
 	first, second := show(c, s.put("first", "1", ref("owner", "o"))), show(c, s.put("second", "2", ref("owner", "o")))
@@ -295,8 +296,8 @@ func TestOwnerThatWasReadMeanwhileIsNotReadAgain(t *testing.T) {
 	s.wantCalls("GET owner", "DELETE first")
 }
 
-// An owner that cannot be read is asked for ever more rarely, however many objects name
-// it: those that find it being read have not succeeded by that.
+// An owner that cannot be read is retried with growing delays, however many objects
+// name it: a dependent that finds a read under way has not succeeded.
 func TestUnreadableOwnerOfManyIsReadEverMoreRarely(t *testing.T) {
 	c, s := collector(t, false)
 	k := show(c, s.put("child", "c", ref("owner", "o")))
@@ -338,7 +339,7 @@ func TestLivingOwnerThatNoMonitorShowsKeeps(t *testing.T) {
 		t.Errorf("decide again at %v, %v", again, err)
 	}
 	s.wantCalls("GET owner")
-	// It is believed for a while, and then asked for again.
+	// The read is believed for a while; then the owner is read again.
 	if err := attemptOnce(t, c, k); err != nil {
 		t.Fatal(err)
 	}
@@ -378,7 +379,7 @@ func TestConflictIsDecidedAgainOnWhatIsThere(t *testing.T) {
 	s.wantCalls("DELETE child", "GET child", "DELETE child")
 }
 
-// The event of the deletion begins orphaning, once the graph knows of it.
+// Orphaning begins when the graph receives the event of the deletion.
 func TestObjectThatSomebodyHasDeletedMeanwhileIsLeftToItsEvent(t *testing.T) {
 	c, s := collector(t, false)
 	k := show(c, s.put("child", "c", ref("owner", "o")))
@@ -408,8 +409,8 @@ func TestReferenceAddedMeanwhileSaves(t *testing.T) {
 	}
 }
 
-// The solid reference that a graph shows may have been taken away since: dropping
-// the other would leave an object that nothing owns and nobody collects.
+// The solid reference in the graph may have been removed since. Dropping the other one
+// would leave an object that has no owners and that nobody collects.
 func TestDropIsDecidedOnWhatIsThere(t *testing.T) {
 	c, s := collector(t, false)
 	show(c, s.put("keeper", "k"))

@@ -10,8 +10,9 @@ import (
 	"github.com/reap-dev/reap/pkg/gc/graph"
 )
 
-// behind shows an object in foreground deletion at its third generation, the last of
-// which is the deletion itself, whose controller says what it has observed.
+// behind shows an object in foreground deletion that has the status written by its
+// controller. The object is at its third generation; the last one is the deletion
+// itself.
 func (p *patience) behind(t *testing.T, status any) graph.Key {
 	t.Helper()
 	k := p.owner("o", 0)
@@ -31,7 +32,8 @@ func TestControllerThatIsBehindIsWaitedFor(t *testing.T) {
 	if in, gone := p.look(t, k); in != decide.ObserveFor-decide.SettleFor || gone {
 		t.Fatalf("again in %v, gone %v", in, gone)
 	}
-	// When it has caught up, its status says so and its monitor wakes the object.
+	// Once the controller has caught up, the status says so and the monitor wakes
+	// the object.
 	p.s.status["o"] = map[string]any{"observedGeneration": 2}
 	m := p.s.objects["o"]
 	m.ResourceVersion = "1000"
@@ -44,8 +46,8 @@ func TestControllerThatIsBehindIsWaitedFor(t *testing.T) {
 	}
 }
 
-// As a DaemonSet's controller, which writes no status while its object is being
-// deleted, or that of a custom resource whose operator is gone.
+// A DaemonSet's controller writes no status while its object is being deleted.
+// Neither does a custom resource's operator that is gone.
 func TestControllerThatSaysNothingIsNotWaitedForLonger(t *testing.T) {
 	p := newPatience(t, tenMinutes)
 	k := p.behind(t, map[string]any{"observedGeneration": 1})

@@ -15,8 +15,8 @@ import (
 	"github.com/reap-dev/reap/pkg/gc/graph"
 )
 
-// TestManyWaitingOwnersAreReadInTurns: reading all of them takes longer than one read of
-// an owner that waits is believed by itself, and more than a turn. The object goes all
+// TestManyWaitingOwnersAreReadInTurns: reading all the owners takes several turns, and
+// longer than one read of a waiting owner counts by itself. The object is deleted all
 // the same.
 func TestManyWaitingOwnersAreReadInTurns(t *testing.T) {
 	const n = 4 * decide.VerifyAtOnce
@@ -52,8 +52,8 @@ func TestManyWaitingOwnersAreReadInTurns(t *testing.T) {
 	}
 }
 
-// TestOwnerThatCannotBeReadKeepsNoOtherFromBeingRead: one of a kind that fails does not
-// use up the turns.
+// TestOwnerThatCannotBeReadKeepsNoOtherFromBeingRead: an owner of a kind whose reads
+// fail does not use up the turns.
 func TestOwnerThatCannotBeReadKeepsNoOtherFromBeingRead(t *testing.T) {
 	c, s := collector(t, false)
 	k := show(c, s.put("child", "c", ref("broken", "b"), ref("gone", "g")))
@@ -74,12 +74,12 @@ func TestOwnerThatCannotBeReadKeepsNoOtherFromBeingRead(t *testing.T) {
 	}
 }
 
-// TestNotFoundIsNews: an object that the server does not have holds its owner no longer,
-// whichever call has shown that, though its monitor missed its end.
+// TestNotFoundIsNews: an object that the server does not have no longer blocks its
+// owner, even if its monitor missed the deletion. Any call can show that.
 func TestNotFoundIsNews(t *testing.T) {
 	for name, ghost := range map[string]func(*Collector, *store) graph.Key{
 		"a DELETE": func(c *Collector, s *store) graph.Key {
-			// An owner that is gone besides the one that waits: it would be deleted.
+			// One owner is gone and the other waits, so the object would be deleted.
 			c.graph.Deleted(configMaps, &graph.Record{Namespace: "ns", Name: "gone", UID: "g"}, c.now())
 			return show(c, s.put("ghost", "1", blocking("owner", "o"), ref("gone", "g")))
 		},
@@ -131,8 +131,8 @@ func TestNotFoundIsNews(t *testing.T) {
 	}
 }
 
-// TestOrphaningOfManyTakesTurns: an owner of thousands does not keep others waiting until
-// all of its dependents are free, and frees none of them twice.
+// TestOrphaningOfManyTakesTurns: orphaning thousands of dependents does not keep other
+// owners waiting until all are free, and frees no dependent twice.
 func TestOrphaningOfManyTakesTurns(t *testing.T) {
 	const n = 2*freedPerTurn + 10
 	c, s := collector(t, false)
@@ -188,7 +188,7 @@ func TestTombstonesOfOneNamespaceDoNotEvictAnothers(t *testing.T) {
 	}
 }
 
-// TestRingThatCannotBeBrokenKeepsNoOtherWaiting: each has a delay of its own.
+// TestRingThatCannotBeBrokenKeepsNoOtherWaiting: each ring has its own delay.
 func TestRingThatCannotBeBrokenKeepsNoOtherWaiting(t *testing.T) {
 	c, s := collector(t, false)
 	clock := time.Unix(1_000_000, 0)

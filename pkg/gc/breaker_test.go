@@ -80,8 +80,8 @@ func TestRingThatIsNoneAnyMoreIsLeftAlone(t *testing.T) {
 	}
 }
 
-// A ring is open just when it is read, and closed again before the monitor lists anew:
-// the graph hears of nothing but another version.
+// A ring is open just when it is read, and closed again before the monitor lists anew.
+// The graph sees only another resourceVersion.
 func TestRingThatWasOpenWhenItWasReadIsBrokenLater(t *testing.T) {
 	c, s := collector(t, false)
 	now := time.Now()
@@ -99,7 +99,7 @@ func TestRingThatWasOpenWhenItWasReadIsBrokenLater(t *testing.T) {
 	}
 }
 
-// Reads that come one after another can show a ring that was never there at once.
+// The members are read one after another, so the reads can show a ring that never existed as a whole.
 func TestRingOfOtherVersionsThanTheGraphHasIsLeftForLater(t *testing.T) {
 	c, s := collector(t, false)
 	ringMember(c, s, "a", blocking("b", "b"))
@@ -162,7 +162,7 @@ func TestChangeDuringTheBreakingStartsOver(t *testing.T) {
 	}
 }
 
-// A conflict at one member can leave no ring to come back to: users are told even so.
+// After a conflict at one member there may be no ring left to retry. Users are told even so.
 func TestHalfABreakingIsTold(t *testing.T) {
 	c, s := collector(t, false)
 	log, logged := logtest.NewNullLogger()
@@ -190,7 +190,7 @@ func TestHalfABreakingIsTold(t *testing.T) {
 	}
 }
 
-// TestMembersOfARingAreNamedInOrder: each event names the same ones, and in the order of their names.
+// TestMembersOfARingAreNamedInOrder: each event names the same members, sorted by name.
 func TestMembersOfARingAreNamedInOrder(t *testing.T) {
 	c, s := collector(t, false)
 	log, logged := logtest.NewNullLogger()

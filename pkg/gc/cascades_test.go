@@ -26,7 +26,7 @@ func newCascading() *cascading {
 	return c
 }
 
-// put shows an object; one that waits is in foreground deletion.
+// put shows an object; if waits is true, it is in foreground deletion.
 func (c *cascading) put(uid string, waits bool, owners ...string) *graph.Record {
 	rec := &graph.Record{Namespace: "ns", Name: uid, UID: types.UID(uid), ResourceVersion: "1", Deleting: waits, Foreground: waits}
 	if waits {
@@ -39,7 +39,7 @@ func (c *cascading) put(uid string, waits bool, owners ...string) *graph.Record 
 	return rec
 }
 
-// collect is the collector's deletion of an object; gone is true if it goes at once.
+// collect records that the collector deleted an object; if gone is true, the object goes at once.
 func (c *cascading) collect(t *testing.T, uid string, gone bool) {
 	t.Helper()
 	v, ok := c.View(key(uid))
@@ -52,7 +52,7 @@ func (c *cascading) collect(t *testing.T, uid string, gone bool) {
 	}
 }
 
-// shown are the cascades as a report has them, in a short form.
+// shown returns the cascades of a report in a short form.
 func (c *cascading) shown() (all []string) {
 	c.now = c.now.Add(time.Second) // later than any report that is kept
 	list, _ := c.latest(c.Graph, decide.Options{}, c.now)
@@ -69,7 +69,8 @@ func (c *cascading) want(t *testing.T, want ...string) {
 	}
 }
 
-// TestCascadeKeepsItsRoot: generations later, when the root and all between have gone.
+// TestCascadeKeepsItsRoot: a cascade keeps its root for generations, also after the root and all
+// objects between have gone.
 func TestCascadeKeepsItsRoot(t *testing.T) {
 	c := newCascading()
 	root := c.put("root", false)
@@ -77,7 +78,7 @@ func TestCascadeKeepsItsRoot(t *testing.T) {
 	c.put("grandchild", false, "child")
 	c.put("last", false, "grandchild")
 	c.Deleted(configMaps, root, c.now)
-	c.want(t) // nobody has begun
+	c.want(t) // nothing has been collected yet
 	c.collect(t, "child", true)
 	c.want(t, "root background: 1 deleted, 2 left")
 	c.collect(t, "grandchild", true)
@@ -91,7 +92,7 @@ func TestCascadeKeepsItsRoot(t *testing.T) {
 	}
 }
 
-// TestForegroundCascadeIsShownBeforeAnythingHasGone: with the topmost owner that waits as its root.
+// TestForegroundCascadeIsShownBeforeAnythingHasGone: its root is the topmost owner that waits.
 func TestForegroundCascadeIsShownBeforeAnythingHasGone(t *testing.T) {
 	c := newCascading()
 	c.put("root", true)
@@ -101,12 +102,12 @@ func TestForegroundCascadeIsShownBeforeAnythingHasGone(t *testing.T) {
 	c.want(t, "root foreground: 0 deleted, 3 left")
 	c.collect(t, "leaf", true)
 	c.want(t, "root foreground: 1 deleted, 2 left")
-	// What is in the memory under another member is shown once.
+	// A cascade that is remembered under another member is shown once.
 	c.collect(t, "other", true)
 	c.want(t, "root foreground: 2 deleted, 1 left")
 }
 
-// TestHeldCascadeSaysByWhom: also long after the last deletion.
+// TestHeldCascadeSaysByWhom: a held cascade names what holds it, also long after the last deletion.
 func TestHeldCascadeSaysByWhom(t *testing.T) {
 	c := newCascading()
 	root := c.put("root", false)
@@ -125,7 +126,8 @@ func TestHeldCascadeSaysByWhom(t *testing.T) {
 	}
 }
 
-// TestMemoryOfCascadesIsBounded: what is too much makes cascades of their own, and nothing is counted twice.
+// TestMemoryOfCascadesIsBounded: when the memory is full, the next generation begins a cascade of
+// its own, and nothing is counted twice.
 func TestMemoryOfCascadesIsBounded(t *testing.T) {
 	c := newCascading()
 	for i := range membersKept + 100 {
@@ -140,7 +142,7 @@ func TestMemoryOfCascadesIsBounded(t *testing.T) {
 	c.want(t, fmt.Sprintf("root background: %d deleted, %d left", membersKept+100, membersKept-1))
 }
 
-// TestRateIsOfTheLastSeconds: not of the whole time, and not of the second that runs.
+// TestRateIsOfTheLastSeconds: the rate covers only the last seconds, without the current one.
 func TestRateIsOfTheLastSeconds(t *testing.T) {
 	k := &cascade{began: time.Unix(1000, 0)}
 	for at, n := range map[int64]int{1010: 500, 1020: 100, 1021: 200, 1022: 300} {
@@ -156,7 +158,7 @@ func TestRateIsOfTheLastSeconds(t *testing.T) {
 	}
 }
 
-// TestFailuresAreRememberedUntilTheyEnd: and say since when.
+// TestFailuresAreRememberedUntilTheyEnd: the list also says since when each object has failed.
 func TestFailuresAreRememberedUntilTheyEnd(t *testing.T) {
 	c := newCascading()
 	c.put("a", false)

@@ -10,7 +10,7 @@ import (
 	"github.com/reap-dev/reap/pkg/gc/graph"
 )
 
-// A monitor that does not show what is there would not show its end either.
+// A monitor that does not show an existing object would not show its deletion either.
 func TestObjectThatItsMonitorHasLostIsListedAgain(t *testing.T) {
 	for _, there := range []bool{true, false} {
 		c, s := collector(t, false)
@@ -37,7 +37,7 @@ func TestObjectThatItsMonitorHasLostIsListedAgain(t *testing.T) {
 	}
 }
 
-// Those that wait for a read which fails would fail as well: they come back later each time, as its reader does.
+// If a read fails, the objects that wait for it have failed as well and back off as its reader does.
 func TestThoseThatWaitForAReadFailWithIt(t *testing.T) {
 	c, s := collector(t, false)
 	k := show(c, s.put("child", "c", ref("owner", "o")))
@@ -57,7 +57,7 @@ func TestThoseThatWaitForAReadFailWithIt(t *testing.T) {
 	}
 }
 
-// Somebody may have read an owner since an object's view was taken.
+// Another attempt may have read an owner since an object's view was taken.
 func TestOwnerThatHasBeenReadMeanwhileIsNotReadAgain(t *testing.T) {
 	c, s := collector(t, false)
 	k := show(c, s.put("child", "c", ref("owner", "o")))
@@ -70,7 +70,7 @@ func TestOwnerThatHasBeenReadMeanwhileIsNotReadAgain(t *testing.T) {
 		}
 	}
 	s.wantCalls()
-	// A sight that has grown old is no proof.
+	// An old read is no proof.
 	c, s = collector(t, false)
 	show(c, s.put("child", "c", ref("owner", "o")))
 	c.graph.Learn("o", v.Owners[0].At, graph.Fact{State: graph.Present})

@@ -8,7 +8,7 @@ import (
 	upstream "k8s.io/kubernetes/pkg/controller/garbagecollector/metrics"
 )
 
-// The counter that Kubernetes' collector has may be in the registry already.
+// The registry may already hold the counter of Kubernetes' own collector.
 func TestSyncErrorsShareTheStockCounter(t *testing.T) {
 	registry := metrics.NewKubeRegistry()
 	registry.MustRegister(upstream.GarbageCollectorResourcesSyncError)
@@ -25,8 +25,8 @@ func TestSyncErrorsShareTheStockCounter(t *testing.T) {
 	}
 }
 
-// What a worker counts when the resource's monitor has gone is not kept for the next
-// one.
+// A worker may count after the resource's monitor has gone. That count is not kept
+// for the next monitor.
 func TestCountsGoWithTheMonitor(t *testing.T) {
 	var c tally
 	want := func(want uint64) {

@@ -45,8 +45,8 @@ func (p *patience) dependent(name, owner string) *metav1.ObjectMeta {
 	return m
 }
 
-// decide looks at an object and returns how long from now it wants to be looked at
-// again; it fails the test if the object went although it should not have.
+// look decides about an object once. It returns how long from now the object wants
+// to be looked at again, or that it was released.
 func (p *patience) look(t *testing.T, k graph.Key) (in time.Duration, released bool) {
 	t.Helper()
 	again, err := p.attempts.run(t.Context(), k)
@@ -71,7 +71,7 @@ func TestDeadlineCountsFromTheDeletion(t *testing.T) {
 	if in, gone := p.look(t, k); in != 6*time.Minute || gone {
 		t.Fatalf("again in %v, gone %v", in, gone)
 	}
-	// When the base expires, what still depends on it is counted.
+	// When the base timeout expires, the remaining dependents are counted.
 	p.clock = p.clock.Add(6 * time.Minute)
 	if in, gone := p.look(t, k); in != time.Second || gone {
 		t.Fatalf("again in %v, gone %v", in, gone)
@@ -107,7 +107,7 @@ func TestProgressRestartsTheDeadline(t *testing.T) {
 	if in, _ := p.look(t, k); in != 10*time.Minute {
 		t.Fatalf("again in %v", in)
 	}
-	// An update that is none does not.
+	// An update that changes nothing does not.
 	p.clock = p.clock.Add(9 * time.Minute)
 	show(p.Collector, held)
 	if in, _ := p.look(t, k); in != time.Minute {
@@ -130,8 +130,8 @@ func TestProgressCountsFromWhenItWasMade(t *testing.T) {
 	}
 }
 
-// Users are told what blocked the object until it went, however soon the event of
-// its release comes.
+// Users are told what blocked the object, even if the event of its release arrives
+// at once.
 func TestTimeoutNamesWhatBlocked(t *testing.T) {
 	p := newPatience(t, tenMinutes)
 	log, logged := logtest.NewNullLogger()

@@ -9,7 +9,7 @@ import (
 	"github.com/reap-dev/reap/tests/goldenfile"
 )
 
-// TestReferenceOfEvents holds docs/events.md against the events that the collector writes.
+// TestReferenceOfEvents compares docs/events.md with the events that the collector writes.
 func TestReferenceOfEvents(t *testing.T) {
 	var b strings.Builder
 	b.WriteString("| reason | type | when | what to do |\n|---|---|---|---|\n")

@@ -56,8 +56,8 @@ func TestWritesAreRefusedInAPause(t *testing.T) {
 	s.wantCalls("DELETE child")
 }
 
-// A worker that has an object when the pause begins keeps it until the end, and
-// makes one attempt then.
+// A worker that holds an object when a pause begins keeps it until the pause ends,
+// and then makes one attempt.
 func TestWorkersRestInAPause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := poolOf(t, time.Now)
@@ -99,7 +99,7 @@ func TestWorkersRestInAPause(t *testing.T) {
 		}
 		g.set(pause.State{Paused: true})
 		p.queue.Add(key("k"))
-		cancel() // ends a worker that waits for the end of a pause, too
+		cancel() // also ends a worker that waits for the end of a pause
 		p.queue.ShutDown()
 		<-done
 	})
@@ -124,12 +124,12 @@ func TestPausedTimeCountsTowardsNoDeadline(t *testing.T) {
 	}
 }
 
-// What a process did not see, the ConfigMap remembers.
+// The ConfigMap remembers the pauses that the process did not see.
 func TestPausesBeforeTheStartCountTowardsNoDeadline(t *testing.T) {
 	for name, s := range map[string]pause.State{
 		"two that have ended": {Past: []pause.Interval{
 			{From: at(-50), To: at(-40)}, // before it was deleted
-			{From: at(-33), To: at(-20)}, // three minutes of it before
+			{From: at(-33), To: at(-20)}, // it was deleted three minutes into this one
 			{From: at(-16), To: at(-1)},
 		}},
 		"one under way": {Paused: true, Since: at(-25)},

@@ -21,7 +21,7 @@ import (
 	"github.com/reap-dev/reap/pkg/gc/pause"
 )
 
-// guarded returns a collector with a guard, whose clock the test sets.
+// guarded returns a collector that has a guard, and the clock of both, which the test sets.
 func guarded(t *testing.T, limit int) (c *Collector, s *store, now *time.Time) {
 	t.Helper()
 	c, s = collector(t, false)
@@ -36,7 +36,7 @@ func child(c *Collector, s *store, name string) graph.Key {
 	return show(c, s.put(name, types.UID("uid-"+name), ref("owner-of-"+name, types.UID("owner-of-"+name))))
 }
 
-// mustDelete has an object decided about, which is to go.
+// mustDelete has the collector decide about an object, which must be deleted.
 func mustDelete(t *testing.T, c *Collector, s *store, k graph.Key, name string) {
 	t.Helper()
 	if err := attemptOnce(t, c, k); err != nil || s.has(name) {
@@ -44,7 +44,7 @@ func mustDelete(t *testing.T, c *Collector, s *store, k graph.Key, name string) 
 	}
 }
 
-// mustHold has an object decided about, which is to stay because the guard holds the collector.
+// mustHold has the collector decide about an object, which must stay because the guard has paused the collector.
 func mustHold(t *testing.T, c *Collector, s *store, k graph.Key, name string) {
 	t.Helper()
 	if err := attemptOnce(t, c, k); !errors.Is(err, act.ErrPaused) || !s.has(name) {
@@ -67,7 +67,7 @@ func TestGuardPausesBeforeOneTooMany(t *testing.T) {
 	if r := c.Status(); r.Guard.Deleted.Count != 2 || r.Guard.Next == nil || r.Guard.Next.Name != "c" || r.Pause == nil {
 		t.Errorf("after: %+v", r)
 	}
-	// What rests on better evidence waits too: the collector is paused.
+	// Deletions that rest on better evidence wait too: the collector is paused.
 	k := show(c, s.put("seen", "s", ref("owner", "o")))
 	c.graph.Deleted(configMaps, &graph.Record{Namespace: "ns", Name: "owner", UID: "o"}, c.now())
 	mustHold(t, c, s, k, "seen")
@@ -89,11 +89,11 @@ func TestWithoutAGuardLookupsAreNotCounted(t *testing.T) {
 	}
 }
 
-// TestGuardCountsLookupsAlone: no deletion of which this process has seen the reason.
+// TestGuardCountsLookupsAlone: deletions do not count if this process has seen their reason.
 func TestGuardCountsLookupsAlone(t *testing.T) {
 	for name, tc := range map[string]struct {
 		counts bool
-		// make makes an object that is to be deleted; n differs each time.
+		// make makes an object that is to be deleted; n is different in each call.
 		make func(c *Collector, s *store, n int) graph.Key
 	}{
 		"the owner was seen to end": {false, func(c *Collector, s *store, n int) graph.Key {
@@ -130,7 +130,7 @@ func TestGuardCountsLookupsAlone(t *testing.T) {
 			o := fmt.Sprint("o", n)
 			k := show(c, s.put(fmt.Sprint("x", n), types.UID(fmt.Sprint("x", n)), ref(o, types.UID(o))))
 			s.before = func(call string) {
-				if call == "GET "+o { // the event is on its way
+				if call == "GET "+o { // the event arrives during the read
 					c.graph.Deleted(configMaps, &graph.Record{Namespace: "ns", Name: o, UID: types.UID(o)}, c.now())
 				}
 			}
@@ -177,12 +177,12 @@ func TestGuardForgetsAfterTenMinutes(t *testing.T) {
 	mustHold(t, c, s, child(c, s, "d"), "d")
 }
 
-// TestGuardCountsWhatMayHaveBeenDeleted: not what was refused, but what nobody knows about.
+// TestGuardCountsWhatMayHaveBeenDeleted: refused deletions do not count; deletions with an unknown outcome do.
 func TestGuardCountsWhatMayHaveBeenDeleted(t *testing.T) {
 	c, s, _ := guarded(t, 1)
 	k := child(c, s, "saved")
 	s.before = func(call string) {
-		if call == "DELETE saved" { // it gets an owner meanwhile
+		if call == "DELETE saved" { // meanwhile it gets an owner
 			s.put("owner", "o")
 			s.put("saved", k.UID, ref("owner", "o"))
 		}
@@ -232,7 +232,8 @@ func TestGuardHoldsManyWorkersToItsLimit(t *testing.T) {
 	}
 }
 
-// TestGuardWaitsForThoseUnderWay before it says that one is too many: they may be refused.
+// TestGuardWaitsForThoseUnderWay: before the guard reports one deletion too many, it waits for those under way, which may
+// be refused.
 func TestGuardWaitsForThoseUnderWay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGate(time.Now, quiet())
@@ -261,8 +262,8 @@ func TestGuardWaitsForThoseUnderWay(t *testing.T) {
 	})
 }
 
-// TestGuardWritesThePause though that fails at first: the collector is held from the beginning, what was read before does
-// not end that, and reap resume does.
+// TestGuardWritesThePause: the write fails at first. The collector is held from the beginning. A state that was read
+// earlier does not end the pause; reap resume does.
 func TestGuardWritesThePause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGate(time.Now, quiet())
@@ -290,7 +291,7 @@ func TestGuardWritesThePause(t *testing.T) {
 		if deleted != 1 || g.allow() == nil {
 			t.Fatalf("%d deleted, allowed: %v", deleted, g.allow())
 		}
-		g.set(pause.State{}) // from before
+		g.set(pause.State{}) // a state that was read before the pause
 		if g.allow() == nil || resumed != 0 {
 			t.Fatal("an old answer has ended the pause")
 		}
@@ -302,7 +303,7 @@ func TestGuardWritesThePause(t *testing.T) {
 		if _, changed, err := pause.End(ctx, client.CoreV1(), time.Now()); err != nil || !changed {
 			t.Fatal(changed, err)
 		}
-		g.set(pause.State{}) // nobody has read of the pause in between
+		g.set(pause.State{}) // no read has seen the pause in between
 		if g.allow() != nil || resumed != 1 || guard.report(time.Now()).Deleted.Count != 0 {
 			t.Errorf("after it was resumed: %v, %d, %+v", g.allow(), resumed, guard.report(time.Now()))
 		}

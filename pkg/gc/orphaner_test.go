@@ -22,7 +22,7 @@ func orphanOnce(t *testing.T, c *Collector, k graph.Key) error {
 	return err
 }
 
-// wantFree fails unless the object is there and names nobody of that UID.
+// wantFree fails unless the object exists and names no owner of that UID.
 func (s *store) wantFree(name string, owner types.UID) {
 	s.t.Helper()
 	m := s.objects[name]
@@ -89,7 +89,8 @@ func TestOrphaningWaitsForWhatCannotBeRead(t *testing.T) {
 		}
 		return false
 	}
-	// There would be more to list; what failed is asked first and answers for all.
+	// More resources are to be listed. The one that failed is listed first, and its
+	// failure ends the attempt.
 	c.graph.SetCatalog(graph.NewCatalog(append([]*graph.Resource{{Name: "aaa", Kind: "Aaa", Versions: []string{"v1"}, Namespaced: true, Monitored: true}}, c.graph.Catalog().Resources()...)), c.now())
 	for i := range 3 {
 		if err := orphanOnce(t, c, k); err == nil || !strings.Contains(err.Error(), "configmaps") {
@@ -113,8 +114,8 @@ func TestOrphaningWaitsForWhatCannotBeRead(t *testing.T) {
 	}
 }
 
-// A wait that was called off does not count when the object is orphaned again, and is
-// not remembered for ever.
+// A wait that was called off does not count when the object is orphaned again, and it
+// is not remembered for ever.
 func TestOrphaningThatWasCalledOffHasNotWaited(t *testing.T) {
 	c, s := collector(t, false)
 	deleting := func() graph.Key { return show(c, s.deleting("owner", "o", "mine", metav1.FinalizerOrphanDependents)) }
@@ -146,8 +147,8 @@ func TestOrphaningThatWasCalledOffHasNotWaited(t *testing.T) {
 	}
 }
 
-// An owner that changes all the time, as one with a heartbeat, has always changed while
-// its dependents were listed.
+// An owner that changes all the time, such as one with a heartbeat, has always changed
+// by the time its dependents are listed.
 func TestOwnerThatChangesWhileItsDependentsAreListedIsLetGo(t *testing.T) {
 	c, s := collector(t, false)
 	k := show(c, s.deleting("owner", "o", metav1.FinalizerOrphanDependents))
@@ -163,7 +164,7 @@ func TestOwnerThatChangesWhileItsDependentsAreListedIsLetGo(t *testing.T) {
 	if s.has("owner") {
 		t.Error("the owner stays")
 	}
-	// Whether it is to be orphaned at all is what it says now.
+	// The owner's latest state says whether it is to be orphaned at all.
 	k = show(c, s.deleting("owner", "p", metav1.FinalizerOrphanDependents))
 	s.before = func(call string) {
 		if call == "GET configmaps" {
@@ -202,7 +203,7 @@ func TestOrphaningFollowsADependentThatChanges(t *testing.T) {
 	s.wantFree("child", "o")
 }
 
-// waiting shows an owner in foreground deletion, long enough ago to have settled.
+// waiting shows an owner that has been in foreground deletion long enough to settle.
 func waiting(c *Collector, s *store, name string, uid types.UID) graph.Key {
 	m := s.deleting(name, uid, metav1.FinalizerDeleteDependents)
 	c.graph.Upsert(configMaps, graph.RecordOf(m), c.now().Add(-time.Minute))
@@ -225,7 +226,7 @@ func TestWaitingOwnerIsReadLiveOnceForItsDependents(t *testing.T) {
 func TestOwnerThatNoLongerWaitsKeepsItsDependents(t *testing.T) {
 	c, s := collector(t, false)
 	waiting(c, s, "owner", "o")
-	s.deleting("owner", "o", "mine") // somebody took the finalizer off; no event yet
+	s.deleting("owner", "o", "mine") // a user removed the finalizer; no event yet
 	k := show(c, s.put("child", "1", ref("owner", "o")))
 	if err := attemptOnce(t, c, k); err != nil {
 		t.Fatal(err)
@@ -282,7 +283,7 @@ func TestVanishedObjectIsReadLiveBeforeItCounts(t *testing.T) {
 	owner := s.put("owner", "o")
 	show(c, owner)
 	child := show(c, s.put("child", "1", ref("owner", "o")))
-	// A server that wrongly answers an empty list must not cost one object.
+	// A server that wrongly returns an empty list must not cost one object.
 	for _, k := range append(c.graph.Vanished(configMaps, "o"), c.graph.Vanished(configMaps, "1")...) {
 		if err := attemptOnce(t, c, k); err != nil {
 			t.Fatal(err)
@@ -292,7 +293,7 @@ func TestVanishedObjectIsReadLiveBeforeItCounts(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.wantCalls("GET owner", "GET child")
-	// What is really gone is found out the same way.
+	// A real deletion is found in the same way.
 	delete(s.objects, "owner")
 	for _, k := range c.graph.Vanished(configMaps, "o") {
 		if err := attemptOnce(t, c, k); err != nil {

@@ -38,7 +38,8 @@ func TestOrphanedOwnerThatIsGoneIsNews(t *testing.T) {
 	}
 }
 
-// In a pause nothing can be read again, and users should not find their objects orphaned by it.
+// During a pause nothing can become readable again, and users should not find their objects
+// orphaned because of it.
 func TestOrphaningDoesNotWaitInAPause(t *testing.T) {
 	c, s := collector(t, false)
 	now := time.Unix(1_000_000, 0)
@@ -87,7 +88,7 @@ func TestOrphaningDropsAllReferencesAtOnce(t *testing.T) {
 	s.wantFree("child", "o")
 }
 
-// Such a server may ignore the resourceVersion of a patch.
+// An aggregated server may ignore the resourceVersion of a patch.
 func TestOrphaningReadsDependentsOfAnAggregatedServer(t *testing.T) {
 	c, s := collector(t, true)
 	show(c, s.put("child", "1", ref("owner", "o")))
@@ -96,7 +97,7 @@ func TestOrphaningReadsDependentsOfAnAggregatedServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.wantCalls("GET owner", "GET child", "PATCH child", "GET configmaps", "PATCH owner")
-	// What the read does not find has gone.
+	// An object that the read does not find is gone.
 	ghost := show(c, s.put("ghost", "2", ref("owner", "p")))
 	k = show(c, s.deleting("owner", "p", metav1.FinalizerOrphanDependents))
 	delete(s.objects, "ghost")
@@ -108,7 +109,7 @@ func TestOrphaningReadsDependentsOfAnAggregatedServer(t *testing.T) {
 	}
 }
 
-// A dependent that somebody has bound again since it was freed is to be freed again.
+// A dependent that a user has bound again since it was freed must be freed again.
 func TestFreedIsOneVersion(t *testing.T) {
 	var o orphanings
 	d := []graph.Node{{Key: key("d"), Record: &graph.Record{ResourceVersion: "1"}}}

@@ -13,7 +13,8 @@ import (
 	"github.com/reap-dev/reap/pkg/gc/pause"
 )
 
-// working runs a worker over attempts of the test's, within a synctest bubble, until the test ends it.
+// working runs a worker that makes the test's attempts, within a synctest bubble, until the test
+// calls end.
 func working(t *testing.T, p *pool, attempt func() (again time.Time, err error)) (end func()) {
 	t.Helper()
 	p.attempt = func(context.Context, graph.Key) (time.Time, error) { return attempt() }
@@ -75,7 +76,7 @@ func TestWorkerComesBackWhenItWasAskedTo(t *testing.T) {
 	})
 }
 
-// The end of a turn is no failure, and a success ends the row of failures before it.
+// The end of a turn is no failure, and a success ends a row of failures.
 func TestOnlyFailuresInARowDelay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := poolOf(t, time.Now)
@@ -142,7 +143,8 @@ func TestGateIsShutUntilThePauseIsKnown(t *testing.T) {
 	})
 }
 
-// A clock that was wrong when the pause began must not lengthen deadlines by what has not passed yet.
+// A clock that was wrong when the pause began must not extend deadlines by time that has not passed
+// yet.
 func TestPauseThatBeginsInTheFutureBeginsNow(t *testing.T) {
 	now := time.Unix(1_000_000, 0)
 	g := newGate(func() time.Time { return now }, quiet())
@@ -152,7 +154,7 @@ func TestPauseThatBeginsInTheFutureBeginsNow(t *testing.T) {
 	}
 }
 
-// Rings are looked for once the pause has ended.
+// The search for rings waits until the pause has ended.
 func TestRingsRestInAPause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := graph.New()

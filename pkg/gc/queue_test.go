@@ -43,7 +43,7 @@ func TestNamespacesTakeTurns(t *testing.T) {
 	if got, want := take(t, q, 3), []string{"a1", "b1", "c1"}; !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
-	q.Add(key("c2")) // whoever comes back is last
+	q.Add(key("c2")) // an object that comes back is last
 	q.Add(key("d1"))
 	if got, want := take(t, q, 6), []string{"a2", "b2", "c2", "d1", "a3", "a4"}; !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
@@ -53,16 +53,16 @@ func TestNamespacesTakeTurns(t *testing.T) {
 	}
 }
 
-// A cascade of ten, level by level, begins in one namespace while twenty thousand objects
-// of another wait, some of which come back: it is done when as many of those have had
-// their turns, not after all.
+// A cascade of ten objects begins, level by level, in one namespace while twenty thousand
+// objects of another wait, some of which come back. The cascade must be done when about
+// as many of those have had their turns, not after all of them.
 func TestSmallCascadeBesideALargeOne(t *testing.T) {
 	q := queueBy(time.Now)
 	defer q.ShutDown()
 	for i := range 20_000 {
 		q.Add(key(fmt.Sprint("a", i)))
 	}
-	take(t, q, 1000) // it is under way
+	take(t, q, 1000) // the large cascade is under way
 	below := map[string][]string{"b0": {"b1", "b2", "b3"}, "b2": {"b4", "b5"}, "b5": {"b6"}, "b6": {"b7", "b8", "b9"}}
 	q.Add(key("b0"))
 	turns, small := 0, 0
@@ -105,7 +105,7 @@ func TestQueueKnowsTheAgeOfItsOldest(t *testing.T) {
 	}
 }
 
-// An object that can make no progress costs little, for as long as that lasts.
+// An object that can make no progress costs little, however long that lasts.
 func TestFailuresAreTriedAgainEverLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := poolOf(t, time.Now)
@@ -129,8 +129,8 @@ func TestFailuresAreTriedAgainEverLater(t *testing.T) {
 		cancel()
 		p.queue.ShutDown()
 		<-done
-		// An attempt is up to two calls, and there are sixty minutes; the first delays
-		// are short.
+		// An attempt makes up to two calls, and an hour has sixty minutes; the first
+		// delays are short.
 		if n := tries["never"]; n > 30+14 || n < 30 {
 			t.Errorf("an object that cannot be finished with was tried %d times in an hour", n)
 		}
@@ -140,7 +140,7 @@ func TestFailuresAreTriedAgainEverLater(t *testing.T) {
 	})
 }
 
-// poolOf returns a pool that is not paused; its attempts are the test's.
+// poolOf returns a pool that is not paused; the test sets its attempts.
 func poolOf(t *testing.T, now func() time.Time) *pool {
 	t.Helper()
 	p := &pool{queue: newQueue("", graph.New().Shape, now), gate: newGate(now, quiet()), now: now, log: quiet()}
@@ -148,7 +148,7 @@ func poolOf(t *testing.T, now func() time.Time) *pool {
 	return p
 }
 
-// An object with many references costs its namespace as many turns as it is work.
+// An object with many references costs its namespace as many turns as it takes work.
 func TestObjectWithManyReferencesPaysForThem(t *testing.T) {
 	q := queueBy(time.Now)
 	defer q.ShutDown()
@@ -160,7 +160,7 @@ func TestObjectWithManyReferencesPaysForThem(t *testing.T) {
 	if got := take(t, q, 10); !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
-	// Its namespace owes for it, though nothing of it is left to wait.
+	// Its namespace owes turns for it even when none of its objects waits.
 	for _, uid := range []string{"a3", "b9", "c1", "c2", "c3"} {
 		q.Add(key(uid))
 	}
@@ -182,7 +182,7 @@ func TestHeavyObjectsComeLast(t *testing.T) {
 	}
 }
 
-// What is remembered of namespaces without waiting objects has a bound.
+// The debts that are remembered for namespaces without waiting objects are bounded.
 func TestDebtsAreBounded(t *testing.T) {
 	q := queueBy(time.Now)
 	defer q.ShutDown()

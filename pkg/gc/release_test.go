@@ -20,7 +20,7 @@ func hear(c *Collector) *logtest.Hook {
 	return logged
 }
 
-// A conflict is no end: the next round is about what is there now.
+// A conflict does not end an attempt: the next round decides on the live object.
 func TestReleaseGoesOnAfterAConflict(t *testing.T) {
 	c, s := collector(t, false)
 	synced(c)
@@ -45,7 +45,7 @@ func TestReleaseLeavesWhatWaitsNoMore(t *testing.T) {
 	c, s := collector(t, false)
 	synced(c)
 	k := waiting(c, s, "owner", "o")
-	s.deleting("owner", "o", "mine") // somebody has taken the finalizer off; no event yet
+	s.deleting("owner", "o", "mine") // a user removed the finalizer; no event yet
 	if err := attemptOnce(t, c, k); err != nil {
 		t.Fatal(err)
 	}
@@ -64,7 +64,7 @@ func TestReleaseLeavesAnObjectThatNobodyDeletes(t *testing.T) {
 	s.wantCalls("GET owner")
 }
 
-// Whether its controller is behind matters to nobody any more.
+// After the deadline it no longer matters whether the controller is behind.
 func TestTimeoutReadsTheObjectOnce(t *testing.T) {
 	p := newPatience(t, tenMinutes)
 	k := p.behind(t, map[string]any{"observedGeneration": 1})
@@ -94,7 +94,8 @@ func TestTimeoutOfWhatHasGoneIsNotTold(t *testing.T) {
 	}
 }
 
-// A timeout because not all has been listed is told as that: no dependent is known to block.
+// If a timeout ends a wait because not everything has been listed, users are told so: no dependent is known to
+// block.
 func TestTimeoutWithoutListsIsTold(t *testing.T) {
 	p := newPatience(t, tenMinutes)
 	told := hear(p.Collector)
@@ -120,13 +121,13 @@ func TestOrphaningGoesToTheOrphaner(t *testing.T) {
 	}
 }
 
-// An object that the collector did not delete is in no count.
+// Objects that the collector did not delete are not counted.
 func TestOnlyWhatWasDeletedIsCounted(t *testing.T) {
 	c, s := collector(t, false)
 	for _, there := range []bool{false, true} {
 		k := show(c, s.put("child", "c", ref("owner", "o")))
 		if !there {
-			delete(s.objects, "child") // somebody else was faster
+			delete(s.objects, "child") // somebody else deleted it first
 		}
 		if err := attemptOnce(t, c, k); err != nil {
 			t.Fatal(err)
@@ -137,7 +138,7 @@ func TestOnlyWhatWasDeletedIsCounted(t *testing.T) {
 	}
 }
 
-// The total outlives the monitor of what was deleted.
+// The total outlives the monitor of the deleted objects.
 func TestTotalCountsWhatHasNoMonitor(t *testing.T) {
 	var c tally
 	c.begin(configMaps)
@@ -149,7 +150,7 @@ func TestTotalCountsWhatHasNoMonitor(t *testing.T) {
 	}
 }
 
-// Each further round of an object with very many references costs the server much.
+// Each further round of an object with very many references is expensive for the server.
 func TestHeavyObjectThatKeepsChangingHasFewRounds(t *testing.T) {
 	c, s := collector(t, false)
 	var owners []metav1.OwnerReference
@@ -171,7 +172,7 @@ func TestHeavyObjectThatKeepsChangingHasFewRounds(t *testing.T) {
 	}
 }
 
-// believed is how the graph's view of a reference's owner is judged by an attempt.
+// believed returns how an attempt judges the owner of the object's only reference.
 func believed(t *testing.T, c *Collector, o string) decide.State {
 	t.Helper()
 	v, ok := c.graph.View(key(o))
@@ -182,7 +183,8 @@ func believed(t *testing.T, c *Collector, o string) decide.State {
 	return decide.Judge(&a.view.Owners[0], "ns", c.now())
 }
 
-// The finalizer's removal may have failed though the tombstone stays: nobody is freed of an owner that is there.
+// The removal of the finalizer may have failed although the tombstone stays: no dependent is freed from an owner
+// that exists.
 func TestOwnerThatIsShownIsNotTakenForOrphaned(t *testing.T) {
 	c, s := collector(t, false)
 	show(c, s.put("owner", "o"))
@@ -193,8 +195,8 @@ func TestOwnerThatIsShownIsNotTakenForOrphaned(t *testing.T) {
 	}
 }
 
-// A monitor may still show an owner that a read has found gone, here as one in foreground deletion, whose dependents
-// would be deleted.
+// A monitor may still show an owner that a read has found gone. Here it shows the owner in foreground deletion, and
+// dependents of such an owner would be deleted.
 func TestOwnerThatWasOrphanedIsSoBeforeItsMonitorKnows(t *testing.T) {
 	c, s := collector(t, false)
 	show(c, s.deleting("owner", "o", metav1.FinalizerOrphanDependents, metav1.FinalizerDeleteDependents))

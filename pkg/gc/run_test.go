@@ -27,7 +27,7 @@ func TestCollectorBeginsAgainEverLater(t *testing.T) {
 			case n == 10:
 				time.Sleep(runsWell)
 			case n == 12:
-				cancel() // the next is waited for
+				cancel() // during the delay before the next one
 			}
 			ended = time.Now()
 			return fmt.Errorf("observing: %w", ErrStoreWentBack)
@@ -45,7 +45,7 @@ func TestCollectorBeginsAgainEverLater(t *testing.T) {
 	})
 }
 
-// What is being written when the store goes back was decided on what no longer holds.
+// Writes under way when the store goes back were decided on a state that no longer holds.
 func TestStoreThatWentBackLeavesCallsNoTime(t *testing.T) {
 	for cause, want := range map[error]time.Duration{
 		context.Canceled: stopGrace, errors.New("no"): stopGrace, fmt.Errorf("observing: %w", ErrStoreWentBack): 0,
@@ -58,7 +58,7 @@ func TestStoreThatWentBackLeavesCallsNoTime(t *testing.T) {
 	}
 }
 
-// A collector that was asked to end has not failed; one that gave up says why.
+// A collector that was asked to end has not failed; one that gave up returns the reason.
 func TestCollectorEndsWithWhatEndedIt(t *testing.T) {
 	failure := fmt.Errorf("observing: %w", ErrStoreWentBack)
 	for cause, want := range map[error]error{nil: nil, context.Canceled: nil, failure: failure} {

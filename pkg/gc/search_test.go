@@ -13,7 +13,7 @@ import (
 	"github.com/reap-dev/reap/pkg/gc/graph"
 )
 
-// library is what a search lists: a namespaced resource, a cluster-scoped one, and one that nobody watches.
+// library is what a search lists: a namespaced resource, a cluster-scoped one, and one that has no monitor.
 type library struct {
 	search
 	mu      sync.Mutex
@@ -69,7 +69,8 @@ func thing(name string, owners ...types.UID) *graph.Record {
 	return r
 }
 
-// A namespaced owner has dependents in its namespace alone; what nobody watches is not collected either.
+// A namespaced owner has dependents only in its own namespace. Resources without a monitor are not
+// collected and so not searched.
 func TestSearchAsksForWhatMayHoldDependents(t *testing.T) {
 	l := newLibrary()
 	l.objects = []*graph.Record{thing("a", "o"), thing("b", "x"), thing("c", "x", "o", "o")}
@@ -87,7 +88,7 @@ func TestSearchAsksForWhatMayHoldDependents(t *testing.T) {
 	}
 }
 
-// What failed is asked for first, so that as long as that lasts a search costs one call.
+// A resource that failed is listed first, so that a search costs one call as long as the failure lasts.
 func TestSearchFailsWithOneResource(t *testing.T) {
 	l := newLibrary()
 	l.fail = "things"
@@ -117,7 +118,7 @@ func TestSearchAsksForNothingWhileSomethingHolds(t *testing.T) {
 	l.wantAsked(t)
 }
 
-// Those who ask during a pass share the next one, which begins after they have asked.
+// Searches that begin during a pass share the next pass, which begins after them.
 func TestSearchesShareAPass(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLibrary()

@@ -16,7 +16,7 @@ var (
 	widgetKind = schema.GroupKind{Group: "example.com", Kind: "Widget"}
 )
 
-// withWidgets adds a cluster-scoped resource, of which the store has nothing.
+// withWidgets adds a cluster-scoped resource that the store does not serve.
 func withWidgets(c *Collector) {
 	c.graph.SetCatalog(graph.NewCatalog(append(c.graph.Catalog().Resources(), &graph.Resource{
 		Group: widgets.Group, Name: widgets.Resource, Kind: widgetKind.Kind, Versions: []string{"v1"}, Monitored: true,
@@ -24,7 +24,8 @@ func withWidgets(c *Collector) {
 	c.graph.AddResource(widgets, widgetKind, c.now())
 }
 
-// TestReferencesIntoWrongNamespacesAreToldOnce: each reference once, of an object with many the first.
+// TestReferencesIntoWrongNamespacesAreToldOnce: each reference once; of an object with many
+// references, only the first few.
 func TestReferencesIntoWrongNamespacesAreToldOnce(t *testing.T) {
 	c, s := collector(t, false)
 	withWidgets(c)
@@ -53,13 +54,13 @@ func TestReferencesIntoWrongNamespacesAreToldOnce(t *testing.T) {
 	attempts(widget("two", 2), 2)
 	attempts(widget("many", namedObjects+2), namedObjects)
 
-	// An owner in another namespace is nobody's owner here.
+	// An object in another namespace is not the owner here.
 	far := s.put("far", "f")
 	far.Namespace = "elsewhere"
 	show(c, far)
 	delete(s.objects, "far")
 	attempts(show(c, s.put("near", "n", ref("far", "f"))), 1)
-	// One in the right place is told of to nobody.
+	// Users are not told of an owner in the right namespace.
 	show(c, s.put("owner", "o"))
 	attempts(show(c, s.put("child", "c", ref("owner", "o"))), 0)
 }

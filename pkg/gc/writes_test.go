@@ -13,8 +13,8 @@ import (
 	"github.com/reap-dev/reap/pkg/gc/pause"
 )
 
-// busyWhen makes the store answer one call with 429, after which client-go waits a second
-// and sends it again; then runs meanwhile.
+// busyWhen makes the store run then and answer one call with 429. client-go waits a
+// second and sends the call again.
 func (s *store) busyWhen(call string, then func()) {
 	s.answer = func(w http.ResponseWriter, is string) bool {
 		if is != call {
@@ -28,8 +28,8 @@ func (s *store) busyWhen(call string, then func()) {
 	}
 }
 
-// A write that client-go holds back because the server is busy is not sent if a pause has
-// begun meanwhile.
+// client-go holds a write back because the server is busy. If a pause has begun
+// meanwhile, the write is not sent.
 func TestWriteThatWaitsInAClientIsNotSentInAPause(t *testing.T) {
 	c, s := collector(t, false)
 	child := show(c, s.put("child", "c", ref("owner", "o")))
@@ -56,7 +56,7 @@ func TestWriteThatWaitsInAClientIsNotSentInAPause(t *testing.T) {
 	s.wantCalls("DELETE child")
 }
 
-// Reads go on in a pause, those that a client sends again too.
+// Reads continue during a pause, also those that client-go sends again.
 func TestReadIsSentAgainInAPause(t *testing.T) {
 	c, s := collector(t, false)
 	s.put("owner", "o")
@@ -69,7 +69,7 @@ func TestReadIsSentAgainInAPause(t *testing.T) {
 	s.wantCalls("GET owner", "GET owner")
 }
 
-// An event tells of the collector, and changes no object that it is about.
+// An event reports what the collector does and does not change the object.
 func TestEventsAreWrittenInAPause(t *testing.T) {
 	c, s := collector(t, false)
 	c.gate.set(pause.State{Paused: true})

@@ -1,6 +1,6 @@
-// Datastores that tests run beside reap: the servers themselves, since Debian's are old. Apart from the program, so
-// that their requirements never move a version the program is built with. What they share with the program is at the
-// same version there, so that it is compiled once.
+// Datastores that tests run beside reap: the servers themselves, because Debian's versions are old. They have a
+// module of their own, so that their requirements never move a version the program is built with. Dependencies that
+// they share with the program have the same version, so that each is compiled once.
 module github.com/reap-dev/reap/scripts/datastores
 
 go 1.26.0

@@ -1,5 +1,5 @@
-// Tools of the scripts, pinned apart from the program so that their requirements
-// never move a version the program is built with.
+// Tools of the scripts. They are pinned in a module of their own, so that their
+// requirements never move a version the program is built with.
 module github.com/reap-dev/reap/scripts/tools
 
 go 1.26.0

@@ -27,9 +27,9 @@ func TestAnswersThatProveNothingDeleteNothing(t *testing.T) {
 		"expired":        {fakeapi.Fail(http.StatusGone, metav1.StatusReasonExpired), all},
 		"internal error": {fakeapi.Fail(http.StatusInternalServerError, metav1.StatusReasonInternalError), all},
 		"unavailable":    {fakeapi.Fail(http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable), all},
-		// A delete that is answered by 200 counts as done, whatever the body.
+		// A delete that is answered with 200 counts as done, whatever the body.
 		"no json": {func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("<html>")) }, reads},
-		// client-go tries a read that is cut off ten times, a second apart.
+		// client-go retries a read that is cut off: ten times, a second apart.
 		"cut off": {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, writes},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -94,7 +94,7 @@ func TestRetryAfterIsObeyed(t *testing.T) {
 	w.wantEnd()
 }
 
-// A write that is not answered holds up nothing but its object.
+// A write that is not answered holds up only its own object.
 func TestSlowWriteHoldsUpNoOther(t *testing.T) {
 	slowCall(t, "delete", "doomed-pods-0", 1)
 }
@@ -104,7 +104,7 @@ func TestSlowReadOfAnOwnerHoldsUpOnlyItsDependents(t *testing.T) {
 	slowCall(t, "get", "ghost", 0)
 }
 
-// slowCall holds calls of one kind and waits until the owner that goes has no more
+// slowCall blocks calls of one kind and waits until the deleted owner has no more
 // children than left.
 func slowCall(t *testing.T, verb, name string, left int) {
 	w := newWorld(t)

@@ -15,14 +15,14 @@ import (
 	"github.com/reap-dev/reap/tests/fakeapi"
 )
 
-// widget refers to a widget, which blocks its owner.
+// widget returns a blocking reference to a widget.
 func widget(name string, nth string) metav1.OwnerReference {
 	r := cm(name, 1, true)
 	r.APIVersion, r.Kind, r.UID = "example.com/v1", "Widget", types.UID(name+"-"+nth)
 	return r
 }
 
-// mixed makes trees in which widgets are owners and dependents; deleteMixed has users delete them by every policy.
+// mixed creates trees in which widgets are owners and dependents. deleteMixed has users delete them with every policy.
 //
 //	top (ConfigMap, foreground) - between (Widget) - below (Pod)
 //	front (Widget, foreground)  - under (Secret) - deep (Widget)
@@ -67,13 +67,13 @@ func (w *world) wantGone(names ...string) {
 	}
 }
 
-// there is true if there is any object of a name.
+// there reports whether any object has the name.
 func (w *world) there(name string) bool {
 	return slices.ContainsFunc(w.Objects(), func(o fakeapi.Object) bool { return o.Name == name })
 }
 
-// writing is a fault that does something before the n-th write of the collector about a single object, counted from 1, and lets
-// the write go on.
+// writing returns a fault that calls do before the collector's n-th write to a single object, counted from 1, and lets the write
+// proceed.
 func writing(do func(n int32)) fakeapi.Fault {
 	var writes atomic.Int32
 	return func(c fakeapi.Call) http.HandlerFunc {
@@ -84,17 +84,18 @@ func writing(do func(n int32)) fakeapi.Fault {
 	}
 }
 
-// A CRD is deleted before each write of running cascades in turn, while its objects are owners and dependents in them: nothing that
-// has a living owner goes, and every deletion ends. Where it is made again at once, other objects of the same names stay.
+// While cascades run, a CRD whose objects are owners and dependents in them is deleted before the first write, then in another run
+// before the second, and so on. No object with a living owner goes, and every deletion ends. If the CRD is created again at once,
+// new objects of the same names stay.
 func TestDefinitionDeletedMidCascade(t *testing.T) {
 	for name, again := range map[string]bool{"for good": false, "made again": true} {
 		t.Run(name, func(t *testing.T) {
-			came := true // to the write before which the CRD is deleted
+			came := true // the write before which the CRD is deleted was made
 			for n := int32(1); came; n++ {
 				inBubble(t, func(t *testing.T, w *world) {
 					w.Define(widgets)
 					w.mixed()
-					// That the owners end is seen: once nobody serves their kind, nothing else would prove it.
+					// The collector sees the owners' deletions: once their kind is not served, nothing else would prove them.
 					w.Start(nil)
 					w.Rest()
 					var deleted atomic.Bool
@@ -133,7 +134,7 @@ func TestDefinitionDeletedMidCascade(t *testing.T) {
 						w.wantGone("front")
 					}
 					if came {
-						// The CRD took its objects along, and what they owned goes with them.
+						// The CRD took its objects along, and their dependents go with them.
 						w.wantGone("freed", "staying", "held")
 					} else {
 						w.wantOwners("widgets", "freed")
@@ -152,8 +153,8 @@ func TestDefinitionDeletedMidCascade(t *testing.T) {
 	}
 }
 
-// Discovery changes before every write of running cascades: another CRD and another APIService come and go, the CRD whose objects
-// are in the cascades is served and not, and discovery fails now and then. When that ends all is as it was asked for.
+// Discovery changes before every write of running cascades. Another CRD and another APIService come and go, the CRD whose objects
+// are in the cascades is served and not, and discovery fails now and then. Once that ends, everything ends as requested.
 func TestDiscoveryThatFlaps(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		w.Define(widgets)
@@ -173,7 +174,7 @@ func TestDiscoveryThatFlaps(t *testing.T) {
 				w.Define(gauges)
 				return
 			}
-			// Several writes are under way at once: they may be gone already.
+			// Several writes are under way at once, so these may be gone already.
 			_ = w.Delete("customresourcedefinitions", "", "gadgets.other.example.com", metav1.DeleteOptions{})
 			_ = w.Delete("apiservices", "", "v1.aggregated.example.com", metav1.DeleteOptions{})
 		})
@@ -204,8 +205,8 @@ func TestDiscoveryThatFlaps(t *testing.T) {
 	})
 }
 
-// Finalizers that nobody takes off hold what carries them, and what waits for that, for ever. Nothing else waits, and the
-// collector does not go round in circles meanwhile: an hour of it takes no call about any object.
+// Finalizers that nobody removes hold their objects, and everything that waits for those, for ever. Nothing else waits, and the
+// collector does not retry in vain: for an hour it makes no call about any object.
 func TestFinalizersThatNeverGo(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		const never = "example.com/never"
@@ -253,7 +254,7 @@ func TestFinalizersThatNeverGo(t *testing.T) {
 	})
 }
 
-// A quota refuses whatever somebody makes, and so every event that the collector writes; deletions go on by every policy.
+// A quota refuses every creation, and so every event that the collector writes. Deletions with every policy still end.
 func TestQuotaThatRefusesEvents(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		var refused atomic.Int32

@@ -11,7 +11,7 @@ import (
 	"github.com/reap-dev/reap/tests/fakeapi"
 )
 
-// undiscoverable has discovery of API versions fail.
+// undiscoverable makes the discovery of API versions fail.
 func (w *world) undiscoverable(versions ...string) {
 	w.Undiscoverable(true)
 	w.SetFault(func(c fakeapi.Call) http.HandlerFunc {
@@ -49,7 +49,7 @@ func TestVersionThatWasNeverDiscoveredHoldsOrphanings(t *testing.T) {
 			w.Until("the end of what dangles", func() bool { return w.count("deleted") == 0 })
 			w.untilOrphaningWaits("orphaned", "APIService v2.example.com")
 			end(w)
-			// Discovery is asked again when something changes.
+			// Discovery runs again when something changes.
 			w.Define(fakeapi.Resource{Group: "other.example.com", Name: "gadgets", Kind: "Gadget", Versions: []string{"v1"}, Namespaced: true})
 			w.wantOrphaned("orphaned")
 			w.Undiscoverable(false)
@@ -81,8 +81,8 @@ func TestMetricsThatCannotBeDiscoveredHoldNothing(t *testing.T) {
 	w.wantEnd()
 }
 
-// A version that was known and fails for a while costs nothing: its monitor stays, though
-// others of its group can be discovered.
+// A known version that fails for a while does no harm: its monitor stays while other
+// versions of its group can be discovered.
 func TestVersionThatWasKnownStays(t *testing.T) {
 	w := newWorld(t)
 	served := widgets

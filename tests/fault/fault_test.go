@@ -1,6 +1,6 @@
 // Package fault breaks the API server in every way that the collector has to
-// survive. Each test holds the same two promises: while the fault lasts, nothing
-// that a living object owns is deleted; when it ends, all that dangles is collected.
+// survive. Each test checks the same two promises: while the fault lasts, no object
+// with a living owner is deleted; when it ends, all dangling objects are collected.
 package fault
 
 import (
@@ -15,8 +15,8 @@ import (
 	"github.com/reap-dev/reap/tests/fakeapi/rig"
 )
 
-// world is what every fault meets: each owner has children of two kinds, some live
-// and some are to go.
+// world is the cluster that meets every fault. Each owner has children of two kinds;
+// some of them stay and some must go.
 type world struct {
 	*rig.Rig
 	t *testing.T
@@ -86,7 +86,7 @@ func (w *world) wantWhole(owner string) {
 	}
 }
 
-// wantEnd waits for rest and fails unless exactly what dangles has gone.
+// wantEnd waits for rest and fails unless exactly the dangling objects are gone.
 func (w *world) wantEnd() {
 	w.t.Helper()
 	w.SetFault(nil)
@@ -99,5 +99,5 @@ func (w *world) wantEnd() {
 	}
 }
 
-// single is true for calls about single objects of a resource, or of any.
+// single reports whether a call has the verb and is about a single object.
 func single(c fakeapi.Call, verb string) bool { return c.Verb == verb && c.Name != "" }

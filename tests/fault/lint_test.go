@@ -7,8 +7,8 @@ import (
 	"github.com/reap-dev/reap/pkg/gc/report"
 )
 
-// TestLintReadsInAPause what the collector would read if it worked: somebody restores a backup while it
-// is paused and wants to know what it will do.
+// TestLintReadsInAPause: during a pause, lint reads what the collector would read if it ran. A user
+// restores a backup while the collector is paused and wants to know what it will do.
 func TestLintReadsInAPause(t *testing.T) {
 	w := newWorld(t)
 	w.Pause(true)

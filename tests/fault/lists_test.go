@@ -40,7 +40,7 @@ func TestNoDeletionIsLostWhenWatchesEnd(t *testing.T) {
 			w.Start(nil)
 			w.Rest()
 			calls := len(w.Calls(0))
-			// Nobody watches while the owner ends.
+			// No watch runs while the owner is deleted.
 			w.SetFault(func(c fakeapi.Call) http.HandlerFunc {
 				if c.Verb == "watch" {
 					return fakeapi.Fail(http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable)
@@ -59,8 +59,8 @@ func TestNoDeletionIsLostWhenWatchesEnd(t *testing.T) {
 	}
 }
 
-// emptyLists has a resource, or all if it is empty, listed again, with nothing in the
-// lists. It returns how many calls there had been.
+// emptyLists makes a resource, or every resource if the name is empty, be listed
+// again with empty lists. It returns the number of calls made before.
 func (w *world) emptyLists(resource string) (calls int) {
 	calls = len(w.Calls(0))
 	w.SetFault(func(c fakeapi.Call) http.HandlerFunc {
@@ -105,7 +105,7 @@ func TestDeletionUnseenAfterAWrongListIsNoticed(t *testing.T) {
 		case c.Verb == "watch":
 			return fakeapi.Fail(http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable)
 		case c.Verb == "list" && c.Resource == "configmaps":
-			return w.EmptyList // still: no good list shows the owner before its end
+			return w.EmptyList // still: no correct list shows the owner before its deletion
 		}
 		return nil
 	})
@@ -116,8 +116,8 @@ func TestDeletionUnseenAfterAWrongListIsNoticed(t *testing.T) {
 	w.wantEnd()
 }
 
-// One resource that cannot be listed stops nothing else; foreground deletion does
-// not wait for it, orphaning does.
+// One resource that cannot be listed stops nothing else. Foreground deletion does not
+// wait for it; orphaning does.
 func TestResourceThatCannotBeListed(t *testing.T) {
 	w := newWorld(t)
 	for _, owner := range []string{"foreground", "orphaned"} {
@@ -193,8 +193,9 @@ func TestGroupsThatCannotBeDiscoveredStayKnown(t *testing.T) {
 	w.wantEnd()
 }
 
-// A group that nobody knows anything of may hold dependents. Were their owner let go,
-// they would be collected by whoever discovers them after the next start.
+// A group that was never discovered may hold dependents. If their owner were
+// released, they would be collected once the group is discovered after the next
+// start.
 func TestOrphaningWaitsForAGroupThatWasNeverDiscovered(t *testing.T) {
 	w := newWorld(t)
 	w.family("orphaned")

@@ -19,7 +19,7 @@ import (
 	"github.com/reap-dev/reap/tests/fakeapi"
 )
 
-// logged has the collector log into a hook.
+// logged makes the collector log into a hook.
 func logged(o *gc.Options) *logrustest.Hook {
 	log, hook := logrustest.NewNullLogger()
 	log.SetLevel(logrus.DebugLevel)
@@ -39,8 +39,8 @@ func entries(hook *logrustest.Hook, level logrus.Level) []string {
 	return all
 }
 
-// series returns the value of a series with these labels, given as name, value and
-// so on; false if there is none.
+// series returns the value of the series with these labels, given as alternating
+// names and values. It returns false if there is none.
 func series(t *testing.T, name string, labels ...string) (float64, bool) {
 	t.Helper()
 	families, err := legacyregistry.DefaultGatherer.Gather()
@@ -97,10 +97,11 @@ func failing(verbs ...string) fakeapi.Fault {
 	}
 }
 
-// What cannot be listed, or listed and not watched, is reported when that begins and
-// when it ends, however often it is tried in between, and shows in metrics meanwhile.
+// If a resource cannot be listed, or cannot be watched, that is reported when it
+// begins and when it ends, however many attempts there are in between. Meanwhile it
+// shows in metrics.
 func TestMonitorThatFailsIsReportedOnce(t *testing.T) {
-	for verb, tries := range map[string]int{"list": 2, "watch": 3} { // a watch that fails once is let pass
+	for verb, tries := range map[string]int{"list": 2, "watch": 3} { // the first failure of a watch is tolerated
 		t.Run(verb, func(t *testing.T) {
 			w := newWorld(t)
 			w.SetFault(failing(verb))
@@ -124,7 +125,7 @@ func TestMonitorThatFailsIsReportedOnce(t *testing.T) {
 			wantSeries(t, 1, "reap_gc_monitor_failing", "group", "", "resource", "secrets")
 			wantNoSeries(t, "reap_gc_monitor_failing", "group", "", "resource", "pods")
 			wantSeries(t, 1, "reap_gc_monitors", "state", "failing")
-			wantSeries(t, float64(len(w.Resources())-1), "reap_gc_monitors", "state", "synced") // of all that are served
+			wantSeries(t, float64(len(w.Resources())-1), "reap_gc_monitors", "state", "synced") // of all served resources
 			for _, state := range []string{"syncing", "draining"} {
 				wantSeries(t, 0, "reap_gc_monitors", "state", state)
 			}
@@ -146,8 +147,8 @@ func TestMonitorThatFailsIsReportedOnce(t *testing.T) {
 	}
 }
 
-// A monitor that has to be renewed, and is at the first attempt but one, is no
-// failure that anybody needs to hear of.
+// If a monitor's watch is refused once and the next attempt succeeds, that is not
+// reported as a failure.
 func TestOneRefusalOfARunningMonitorIsNotReported(t *testing.T) {
 	w := newWorld(t)
 	var log *logrustest.Hook
@@ -171,8 +172,8 @@ func TestOneRefusalOfARunningMonitorIsNotReported(t *testing.T) {
 	w.wantEnd()
 }
 
-// A change of the definition has a monitor that fails try again at once, and stays
-// silent if that does not help.
+// A change of its definition makes a failing monitor retry at once. Nothing is
+// logged if that does not help.
 func TestChangeOfADefinitionEndsTheDelay(t *testing.T) {
 	w := newWorld(t)
 	widgets := fakeapi.Resource{Group: "example.com", Name: "widgets", Kind: "Widget", Versions: []string{"v1"}, Namespaced: true}
@@ -212,7 +213,7 @@ func TestMonitorsEndWithTheirDefinitions(t *testing.T) {
 	monitors, goroutines := len(w.Collector().Monitors()), observing()
 	widgets := fakeapi.Resource{Group: "example.com", Name: "widgets", Kind: "Widget", Versions: []string{"v1"}, Namespaced: true}
 	ghost := metav1.OwnerReference{APIVersion: "v1", Kind: "ConfigMap", Name: "never-was", UID: "never-was"}
-	fresh := true // the monitor of the round before has gone
+	fresh := true // whether the monitor of the previous round has gone
 	for round := range 20 {
 		w.Define(widgets)
 		w.must(w.Create("widgets", metav1.ObjectMeta{Namespace: "ns", Name: "dangling", OwnerReferences: []metav1.OwnerReference{ghost}}))
@@ -228,7 +229,7 @@ func TestMonitorsEndWithTheirDefinitions(t *testing.T) {
 		}
 		w.must(w.Delete("customresourcedefinitions", "", "widgets.example.com", metav1.DeleteOptions{}))
 		if fresh = round%2 == 0; !fresh {
-			continue // the next one comes while this one goes
+			continue // the next monitor begins while this one ends
 		}
 		w.Until("the monitor's end", func() bool { return len(w.Collector().Monitors()) == monitors })
 		wantNoSeries(t, "reap_gc_objects_collected_total", "group", "example.com")
@@ -323,7 +324,7 @@ func TestDiscoveryThatFailsIsReportedOnce(t *testing.T) {
 	}
 }
 
-// How long ago the last sweep was is known only where there are sweeps.
+// The age of the last sweep is reported only if sweeps run.
 func TestSweepsAge(t *testing.T) {
 	w := newWorld(t)
 	wantNoSeries(t, "reap_gc_seconds_since_sweep")
@@ -343,7 +344,7 @@ func TestSweepsAge(t *testing.T) {
 	sweeping.Store(true) // the first lists are over
 	calls := len(w.Calls(0))
 	w.UntilCalls(calls, "list pods Internal Server Error", 3)
-	// None of these was complete. The series is read before the clock is.
+	// None of these sweeps was complete. The series is read before the clock is.
 	since, there := series(t, "reap_gc_seconds_since_sweep")
 	if now := time.Since(began).Seconds(); !there || since > now || since < 0.1 {
 		t.Errorf("the last sweep was %v ago (there: %v), %v after the start", since, there, now)
@@ -357,7 +358,7 @@ func TestSweepsAge(t *testing.T) {
 	w.wantEnd()
 }
 
-// Writes that met a change are counted as conflicts.
+// Writes that fail because the object has changed are counted as conflicts.
 func TestConflictsAreCounted(t *testing.T) {
 	w := newWorld(t)
 	before, there := series(t, "reap_gc_conflicts_total", "verb", "delete")

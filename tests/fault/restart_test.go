@@ -18,7 +18,7 @@ import (
 	"github.com/reap-dev/reap/tests/fakeapi"
 )
 
-// The next collector knows nothing of what the first had proved.
+// The next collector has none of the first one's proofs.
 func TestAnotherCollectorRunsAfterAStoreThatWentBack(t *testing.T) {
 	w := newWorld(t)
 	server := httptest.NewServer(w.Server)
@@ -41,7 +41,8 @@ func TestAnotherCollectorRunsAfterAStoreThatWentBack(t *testing.T) {
 	backup := w.Revision()
 	w.delete("living", metav1.DeletePropagationBackground)
 	k := graph.Key{Resource: (&fakeapi.Resource{Name: "pods"}).GroupResource(), UID: "living-pods-0-1"}
-	// The store goes back further than the collector's own events could bring it forward again.
+	// The store goes back so far that the collector's own events do not bring its revision up to
+	// the old one.
 	for i := range 100 {
 		w.create("pods", fmt.Sprint("lost-", i))
 	}

@@ -13,8 +13,8 @@ import (
 	"github.com/reap-dev/reap/tests/fakeapi"
 )
 
-// endIsSeen deletes an owner while the collector is paused, and returns a revision from
-// before, in which the owner still is. The collector has proof of its end then.
+// endIsSeen deletes an owner while the collector is paused and waits until the collector
+// has proof of that. It returns an earlier revision, in which the owner exists.
 func (w *world) endIsSeen(owner string) (backup int64) {
 	w.t.Helper()
 	w.Rest()
@@ -29,7 +29,8 @@ func (w *world) endIsSeen(owner string) (backup int64) {
 	return backup
 }
 
-// wantNewBeginning has another collector run, which finds that nothing dangles.
+// wantNewBeginning starts another collector and fails unless it finds that nothing
+// dangles.
 func (w *world) wantNewBeginning() {
 	w.t.Helper()
 	w.SetFault(nil)
@@ -39,8 +40,8 @@ func (w *world) wantNewBeginning() {
 	w.wantEnd()
 }
 
-// A backup is restored and no watch ends: the first to notice is the sweep, which has
-// the resource listed again. What the monitor had seen before is known to the new one.
+// A backup is restored and no watch ends. The sweep is the first to notice, and has the
+// resource listed again. The new monitor knows the revisions that the old one had seen.
 func TestStoreThatWentBackIsNoticedByAMonitorThatTakesOver(t *testing.T) {
 	w := newWorld(t)
 	w.Start(func(o *gc.Options) { o.Resync = 50 * time.Millisecond })
@@ -49,8 +50,8 @@ func TestStoreThatWentBackIsNoticedByAMonitorThatTakesOver(t *testing.T) {
 	w.wantNewBeginning()
 }
 
-// Discovery that hangs does not put off the end: what the collector went on to delete, it
-// would delete on proof that holds no more.
+// A discovery that hangs does not delay the collector's end. If it did, the collector
+// would go on deleting on proof that no longer holds.
 func TestStoreThatWentBackEndsADiscoveryThatHangs(t *testing.T) {
 	w := newWorld(t)
 	w.Start(func(o *gc.Options) { o.Config.Timeout = time.Hour })
@@ -75,8 +76,8 @@ func TestStoreThatWentBackEndsADiscoveryThatHangs(t *testing.T) {
 	w.wantNewBeginning()
 }
 
-// restoreWidgets has the collector see the end of an owner among aggregated objects, and
-// then restores the store of the server that answers for them. The fault lasts.
+// restoreWidgets lets the collector see the deletion of an owner that an aggregated
+// server serves, and then restores that server's store. The fault lasts.
 func (w *world) restoreWidgets(fault fakeapi.Fault) {
 	w.t.Helper()
 	served := widgets

@@ -15,9 +15,9 @@ import (
 	"github.com/reap-dev/reap/tests/fakeapi/rig"
 )
 
-// The three patterns in which controllers fail, of Sieve (Sun et al., Automatic Reliability Testing for Cluster Management
-// Controllers, OSDI 2022): a crash between two writes, a view that goes back in time at a restart, and an event that is
-// never observed.
+// These tests cover the three failure patterns of controllers in Sieve (Sun et al., Automatic Reliability Testing for
+// Cluster Management Controllers, OSDI 2022): a crash between two writes, a view that goes back in time at a restart, and
+// an event that is never observed.
 
 // inBubble runs a test on the usual world in a synctest bubble.
 func inBubble(t *testing.T, test func(t *testing.T, w *world)) {
@@ -25,7 +25,7 @@ func inBubble(t *testing.T, test func(t *testing.T, w *world)) {
 	rig.InBubble(t, func(t *testing.T, r *rig.Rig) { test(t, populate(t, r)) })
 }
 
-// cm refers to a ConfigMap, whose UID says how many of that name there have been.
+// cm returns a reference to the nth ConfigMap of a name; its UID contains the number.
 func cm(name string, nth int, blocks bool) metav1.OwnerReference {
 	return metav1.OwnerReference{APIVersion: "v1", Kind: "ConfigMap", Name: name, UID: types.UID(fmt.Sprintf("%s-%d", name, nth)), BlockOwnerDeletion: &blocks}
 }
@@ -46,7 +46,7 @@ func (w *world) object(resource, name string) (o fakeapi.Object, ok bool) {
 	return w.Objects()[i], true
 }
 
-// wantOwners fails unless there is an object, not being deleted, with owners of these UIDs.
+// wantOwners fails unless the object exists, is not being deleted, and has owners with exactly these UIDs.
 func (w *world) wantOwners(resource, name string, uids ...types.UID) {
 	w.t.Helper()
 	o, ok := w.object(resource, name)
@@ -63,7 +63,7 @@ func (w *world) wantOwners(resource, name string, uids ...types.UID) {
 	}
 }
 
-// deleteEveryWay has users delete owners by every policy, and a ring in the foreground.
+// deleteEveryWay has users delete owners with every policy, and a ring in the foreground.
 func (w *world) deleteEveryWay() {
 	w.t.Helper()
 	for _, owner := range []string{"front", "freeing", "other"} {
@@ -84,7 +84,7 @@ func (w *world) deleteEveryWay() {
 	w.delete("ring-b", metav1.DeletePropagationForeground)
 }
 
-// wantEveryWay fails unless all that has ended as it was asked for.
+// wantEveryWay fails unless all those deletions have ended as requested.
 func (w *world) wantEveryWay() {
 	w.t.Helper()
 	w.wantEnd()
@@ -121,7 +121,8 @@ func TestNextProcessFinishesAfterACrashAtAnyWrite(t *testing.T) {
 	}
 }
 
-// crashAfter runs a collector that dies after its n-th write; false if it has nothing left to do before.
+// crashAfter runs a collector that dies after its n-th write. It returns false if the collector had nothing left to do
+// before.
 func (w *world) crashAfter(n int32, answered bool) bool {
 	w.t.Helper()
 	var writes atomic.Int32
@@ -148,8 +149,8 @@ func (w *world) crashAfter(n int32, answered bool) bool {
 	return crashed()
 }
 
-// The new process sees an old state: an owner that is gone by now, dependents that have another owner or have been
-// created again, and one that no longer dangles.
+// The new process sees an old state: an owner that is gone by now, dependents that by now have another owner or were
+// created again, and an object that no longer dangles.
 func TestStaleViewAfterARestartDeletesNothingWrong(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		w.create("configmaps", "keeper")
@@ -161,7 +162,7 @@ func TestStaleViewAfterARestartDeletesNothingWrong(t *testing.T) {
 		w.create("secrets", "rescued", cm("waits", 1, true))
 		w.Start(nil)
 		w.Rest()
-		// Nobody collects meanwhile.
+		// No collector runs meanwhile.
 		w.Stop()
 		w.create("pods", "dangled", cm("never", 1, false))
 		w.delete("waits", metav1.DeletePropagationForeground)
@@ -178,7 +179,7 @@ func TestStaleViewAfterARestartDeletesNothingWrong(t *testing.T) {
 		w.SetStale(long)
 		calls := len(w.Calls(0))
 		w.Start(nil)
-		// It acts on that view, and the server says that things have changed.
+		// It acts on that view, and its writes conflict with the current state.
 		w.UntilCalls(calls, "delete pods ns/dangled", 1)
 		w.UntilCalls(calls, "delete secrets ns/rescued", 1)
 		kept := func() {
@@ -199,8 +200,8 @@ func TestStaleViewAfterARestartDeletesNothingWrong(t *testing.T) {
 	})
 }
 
-// During a gap of the watch, names of owners and dependents are used again by new objects, related and unrelated. Their
-// events are never observed.
+// During a gap of the watch, new objects, related and unrelated, take the names of owners and dependents. None of these
+// events is observed.
 func TestNamesReusedDuringAGapAreOtherObjects(t *testing.T) {
 	for name, compact := range map[string]bool{"dropped": false, "compacted": true} {
 		t.Run(name, func(t *testing.T) {
@@ -226,7 +227,7 @@ func TestNamesReusedDuringAGapAreOtherObjects(t *testing.T) {
 				w.must(w.Update("secrets", "ns", "moved", func(m *metav1.ObjectMeta) { m.OwnerReferences[0].UID = "again-2" }))
 				w.must(w.Delete("secrets", "ns", "same", metav1.DeleteOptions{}))
 				w.create("secrets", "same", cm("again", 2, true))
-				w.create("secrets", "late", cm("again", 1, true)) // names the one that is gone already
+				w.create("secrets", "late", cm("again", 1, true)) // names the one that is already gone
 				// Another kind of object takes the name, then the first kind again.
 				w.must(w.Delete("configmaps", "ns", "twice", metav1.DeleteOptions{}))
 				w.create("configmaps", "twice")

@@ -9,8 +9,8 @@ import (
 	"github.com/reap-dev/reap/tests/fakeapi"
 )
 
-// stopDuringADelete stops the collector while the delete of one object is not answered. It returns what has that
-// answered, and a channel that is closed when the collector has ended.
+// stopDuringADelete stops the collector while the delete of one object is unanswered. It returns a function that
+// lets the delete be answered, and a channel that is closed when the collector has ended.
 func stopDuringADelete(t *testing.T) (w *world, release func(), ended <-chan struct{}) {
 	w = newWorld(t)
 	held, holding := make(chan struct{}), make(chan struct{})
@@ -50,12 +50,12 @@ func TestStopWaitsForTheRunningCall(t *testing.T) {
 	}
 }
 
-// A server that does not answer holds up the end for a moment only.
+// A server that does not answer delays the end only for a moment.
 func TestCallWithoutAnAnswerIsAbandonedAtTheEnd(t *testing.T) {
 	_, _, ended := stopDuringADelete(t)
 	select {
 	case <-ended:
-	case <-time.After(15 * time.Second): // half of the time that a call may take
+	case <-time.After(15 * time.Second): // half of a call's timeout
 		t.Error("the collector waits for the answer")
 		<-ended
 	}

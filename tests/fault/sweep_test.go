@@ -11,8 +11,8 @@ import (
 	"github.com/reap-dev/reap/tests/fakeapi"
 )
 
-// Events that no watch shows, of an object's end, change and beginning, are found
-// by the sweep. The one wait here is the sweep's own: a difference has to last.
+// The sweep finds a deletion, a change and a creation whose events no watch shows.
+// The one wait here is the sweep's own: a difference has to last.
 func TestSweepRepairsLostEvents(t *testing.T) {
 	w := newWorld(t)
 	w.family("changed")
@@ -36,8 +36,8 @@ func TestSweepRepairsLostEvents(t *testing.T) {
 	}
 }
 
-// A proxy's 404 does not say that an object has gone. A sweep that meets one is not
-// complete, and what it suspects is read again by the next.
+// A proxy's 404 does not prove that an object is gone. A sweep that gets one is not
+// complete, and the next sweep reads the suspected objects again.
 func TestSweepDoesNotBelieveAProxy(t *testing.T) {
 	w := newWorld(t)
 	w.Start(func(o *gc.Options) { o.Resync = 50 * time.Millisecond })

@@ -13,7 +13,7 @@ import (
 	"github.com/reap-dev/reap/tests/fakeapi/rig"
 )
 
-// Two collectors run at once, as if one took over before the other knew. Each deletion happens once, with its policy.
+// Two collectors run at once, as if one took over before the other noticed. Each deletion happens once, with its policy.
 func TestTwoCollectorsAtOnceDoEverythingOnce(t *testing.T) {
 	rig.InBubble(t, func(t *testing.T, r *rig.Rig) {
 		w := populate(t, r)
@@ -24,7 +24,7 @@ func TestTwoCollectorsAtOnceDoEverythingOnce(t *testing.T) {
 		w.deleteEveryWay()
 		w.wantEveryWay()
 		other.Rest()
-		// One goes in the middle of something.
+		// One of them crashes in the middle of a deletion.
 		w.family("again")
 		w.delete("again", metav1.DeletePropagationForeground)
 		other.Crash()
@@ -74,7 +74,7 @@ func TestForbiddenVerbHoldsUpNothingElse(t *testing.T) {
 	}
 }
 
-// dangling counts the objects below owners that are gone or go in the background, but those of one resource.
+// dangling counts the dependents of the owner that is deleted in the background, except those of one resource.
 func (w *world) dangling(but string) (n int) {
 	for _, o := range w.Objects() {
 		if o.Resource.Name != but && slices.ContainsFunc(o.OwnerReferences, func(r metav1.OwnerReference) bool { return r.Name == "doomed" }) {
@@ -84,8 +84,8 @@ func (w *world) dangling(but string) (n int) {
 	return n
 }
 
-// A kind is defined again with the other scope, while objects of the old definition are owners. These are gone, and the
-// names in their dependents refer to other objects, or to none.
+// A kind is defined again with the other scope, while objects of the old definition are owners. Those owners are gone,
+// and the names in their dependents' references now refer to other objects, or to none.
 func TestReferencesFollowAKindThatChangesItsScope(t *testing.T) {
 	for _, how := range []struct {
 		name               string
@@ -126,7 +126,7 @@ func TestReferencesFollowAKindThatChangesItsScope(t *testing.T) {
 				w.must(w.Delete("customresourcedefinitions", "", "widgets.example.com", metav1.DeleteOptions{}))
 				served.Namespaced = !namespaced
 				w.Define(served)
-				w.Compact() // where the end of the first objects has not been seen, it never will
+				w.Compact() // if the deletion of the first objects was not seen, it never will be
 				w.must(w.Create("widgets", metav1.ObjectMeta{Namespace: at(!namespaced), Name: "owner"}))
 				w.must(w.Update("pods", "ns", "moved", func(m *metav1.ObjectMeta) { m.OwnerReferences = []metav1.OwnerReference{ref("2")} }))
 				w.create("pods", "of-the-second", ref("2"))
@@ -153,7 +153,7 @@ func TestReferencesFollowAKindThatChangesItsScope(t *testing.T) {
 				if namespaced {
 					left()
 				} else {
-					left("later") // an object in a namespace is no owner for a node
+					left("later") // a namespaced object cannot own a node
 				}
 			})
 		})

@@ -15,7 +15,7 @@ import (
 
 var widgets = fakeapi.Resource{Group: "example.com", Name: "widgets", Kind: "Widget", Versions: []string{"v1"}, Namespaced: true}
 
-// custom makes owners with a widget each, which blocks its owner.
+// custom creates owners, each with a widget that blocks it.
 func (w *world) custom(owners ...string) {
 	w.t.Helper()
 	blocks := true
@@ -27,13 +27,13 @@ func (w *world) custom(owners ...string) {
 	}
 }
 
-// view is what the graph knows of an owner.
+// view returns the graph's view of an owner.
 func (w *world) view(owner string) graph.View {
 	v, _ := w.Collector().Graph().View(graph.Key{Resource: (&fakeapi.Resource{Name: "configmaps"}).GroupResource(), UID: types.UID(owner + "-1")})
 	return v
 }
 
-// untilSuspended waits until widgets are suspended, with so many objects.
+// untilSuspended waits until widgets are suspended with this number of objects.
 func (w *world) untilSuspended(objects int) {
 	w.t.Helper()
 	w.Until("widgets are suspended", func() bool {
@@ -42,7 +42,7 @@ func (w *world) untilSuspended(objects int) {
 	})
 }
 
-// untilOrphaningWaits waits until users are told that an orphaning waits for something.
+// untilOrphaningWaits waits until users are told what an orphaning waits for.
 func (w *world) untilOrphaningWaits(owner, what string) {
 	w.t.Helper()
 	w.Until("users hear what the orphaning of "+owner+" waits for", func() bool {
@@ -58,7 +58,7 @@ func (w *world) untilOrphaningWaits(owner, what string) {
 	}
 }
 
-// wantOrphaned fails unless an owner has gone and its widget is there and free.
+// wantOrphaned fails unless the owner is gone and its widget exists without owners.
 func (w *world) wantOrphaned(owner string) {
 	w.t.Helper()
 	w.Until("the end of "+owner, func() bool { return !w.has(owner) })
@@ -70,9 +70,9 @@ func (w *world) wantOrphaned(owner string) {
 	}
 }
 
-// A CRD no longer serves any version; its objects are still there. They hold their
-// owners as if they could be seen, also after a restart of the collector, until a version
-// is served again.
+// A CRD no longer serves any version, and its objects still exist. They hold their owners
+// as if they could be seen, also after a restart of the collector, until a version is
+// served again.
 func TestResourceThatIsNoLongerServedHolds(t *testing.T) {
 	w := newWorld(t)
 	w.Define(widgets)
@@ -91,7 +91,7 @@ func TestResourceThatIsNoLongerServedHolds(t *testing.T) {
 		t.Error("the foreground deletion did not wait")
 	}
 
-	// Another collector, to which no widget has been shown.
+	// Another collector, which has never seen a widget.
 	w.Stop()
 	w.Start(nil)
 	w.delete("later", metav1.DeletePropagationOrphan)
@@ -102,8 +102,8 @@ func TestResourceThatIsNoLongerServedHolds(t *testing.T) {
 	w.wantEnd()
 }
 
-// The objects of a resource that is served again have not been seen meanwhile: those that
-// are gone are noticed, those that are there are taken over.
+// The objects of a resource that is served again were unseen meanwhile. The collector
+// notices which are gone and takes over those that exist.
 func TestResourceThatIsServedAgainIsTakenOver(t *testing.T) {
 	w := newWorld(t)
 	w.Define(widgets)
@@ -115,7 +115,7 @@ func TestResourceThatIsServedAgainIsTakenOver(t *testing.T) {
 	w.delete("foreground", metav1.DeletePropagationForeground)
 	w.delete("orphaned", metav1.DeletePropagationOrphan)
 	w.Until("the foreground deletion waits", func() bool { return w.view("foreground").Blocking > 0 })
-	// Nobody sees this one go, by whatever way.
+	// Nothing shows the deletion of this one.
 	w.must(w.Delete("widgets", "ns", "kept-widget", metav1.DeleteOptions{}))
 	calls := len(w.Calls(0))
 	w.SetServed("widgets", true)
@@ -130,7 +130,8 @@ func TestResourceThatIsServedAgainIsTakenOver(t *testing.T) {
 	}
 }
 
-// With its CRD a resource goes for good, though nobody has seen the end of its objects.
+// If its CRD is deleted, a resource is gone for good, even if nobody has seen the
+// deletion of its objects.
 func TestDefinitionThatGoesEndsTheHold(t *testing.T) {
 	for name, unseen := range map[string]bool{"seen": false, "unseen": true} {
 		t.Run(name, func(t *testing.T) {

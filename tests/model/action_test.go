@@ -24,25 +24,25 @@ const (
 	opUnserve op = "unserve" // a kind is no longer served; its objects stay unseen
 	opServe   op = "serve"
 	opDeliver op = "deliver"         // a monitor's next event reaches the graph
-	opRelist  op = "relist"          // a monitor loses all but n undelivered events, and lists; held: nothing
+	opRelist  op = "relist"          // a monitor loses all but n undelivered events, and lists; held: the list is empty
 	opSweep   op = "sweep"           // a monitor is replaced by a new one
 	opResync  op = "resync"          // discovery is asked
 	opRetire  op = "retire"          // a monitor whose kind has gone is stopped
 	opBegin   op = "begin"           // a worker n takes key from the queue
 	opStep    op = "step"            // worker n goes on; held: the call fails
 	opTick    op = "tick"            // n minutes pass
-	opPause   op = "pause"           // n quarters of a second pass, after all that was sent has arrived
-	opOrphan  op = "begin orphaning" // worker n takes key from the queue of those
+	opPause   op = "pause"           // n quarters of a second pass, after everything that was sent has arrived
+	opOrphan  op = "begin orphaning" // worker n takes key from the orphaning queue
 	opLook    op = "look for rings"  // n: in which order
-	opBreak   op = "break rings"     // the nth of what such a look may do next; held: the call fails
+	opBreak   op = "break rings"     // the nth of the calls that the search may make next; held: the call fails
 	opExpire  op = "expire"          // the deadline of key, in foreground deletion, passes
 	opHalt    op = "pause the collector"
 	opGoOn    op = "resume the collector"
 	opEnd     op = "end"   // a namespace is deleted: nothing is created in it until it is empty
-	opEmpty   op = "empty" // of a namespace that ends, the objects of a kind are deleted
+	opEmpty   op = "empty" // in a namespace that ends, the objects of a kind are deleted
 )
 
-// action is one step, as a value: a history can be replayed and cut down.
+// action is one step, as a value: a history can be replayed and shortened.
 type action struct {
 	op              op
 	kind            *kind
@@ -54,7 +54,7 @@ type action struct {
 	choice          int // which of a worker's calls
 	key             graph.Key
 	policy          policy
-	// timeout is an object's own, for its foreground deletion.
+	// timeout is the object's own timeout for its foreground deletion.
 	timeout time.Duration
 }
 

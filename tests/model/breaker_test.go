@@ -10,18 +10,18 @@ import (
 	"github.com/reap-dev/reap/pkg/gc/graph"
 )
 
-// breaking is one look for rings, pkg/gc/breaker.go's, as a machine that stops before
-// each call. The calls for one ring are made side by side there, so here they come in
+// breaking is one search for rings, as in pkg/gc/breaker.go, as a state machine that stops
+// before each call. There the calls for one ring are made concurrently, so here they come in
 // any order.
 type breaking struct {
-	// rings are those that the graph had; the first is worked on.
+	// rings are those that the graph had; the first is being broken.
 	rings [][]graph.Member
-	// reads holds its members that are still to be read, and read and live what was read.
+	// reads holds its members that are still to be read; read and live hold what was read.
 	reads []graph.Member
 	read  []graph.Member
 	live  map[schema.GroupResource][]*graph.Record
-	// found are the rings among what was read, writes the members of the first that
-	// are still to be unblocked.
+	// found are the rings among the members that were read; writes are the members of the
+	// first ring that are still to be unblocked.
 	found  [][]graph.Member
 	writes []graph.Member
 	next   ringCall
@@ -34,7 +34,7 @@ type breaking struct {
 	over  bool
 }
 
-// ringCall is what a look for rings does next.
+// ringCall is the next step of a search for rings.
 type ringCall int
 
 const (
@@ -50,12 +50,13 @@ type within struct {
 	ref     graph.Reference
 }
 
-// canLook is true if a look for rings may begin and could find one.
+// canLook reports whether a search for rings may begin and could find one.
 func (m *model) canLook() bool {
 	return m.detects && !m.halted && m.breaking == nil && (m.real != nil || m.waitingChanged || m.lookAgain)
 }
 
-// lookForRings begins a look. The order of the rings is chance: reversed tries the other one.
+// lookForRings begins a search. The order of the rings is arbitrary: reversed tries the
+// other order.
 func (m *model) lookForRings(reversed bool) bool {
 	if !m.canLook() {
 		return false
@@ -79,7 +80,7 @@ func (m *model) lookForRings(reversed bool) bool {
 	return true
 }
 
-// lookOn takes a step of the look for rings.
+// lookOn takes a step of the search for rings.
 func (m *model) lookOn(n int, fault bool) bool {
 	if !m.breaking.step(m, n, fault) {
 		return false
@@ -202,14 +203,15 @@ func (b *breaking) nextFound(m *model) {
 	}
 }
 
-// isKnown is true if a member was read as the graph had it when the look began.
+// isKnown reports whether a member was read at the version that the graph had when the
+// search began.
 func (b *breaking) isKnown(read graph.Member) bool {
 	return slices.ContainsFunc(b.rings[0], func(known graph.Member) bool {
 		return known.Key == read.Key && known.Record.ResourceVersion == read.Record.ResourceVersion
 	})
 }
 
-// readMember reads a member; false if that failed.
+// readMember reads a member and reports whether that succeeded.
 func (b *breaking) readMember(m *model, mem graph.Member) bool {
 	k := kindOf(mem.Key.Resource)
 	o, out := m.get(k, k.Versions[0], mem.Record.Namespace, mem.Record.Name, false)
@@ -220,7 +222,8 @@ func (b *breaking) readMember(m *model, mem graph.Member) bool {
 	return out != unserved
 }
 
-// unblock takes a member's references within the ring out of it; false if that failed.
+// unblock sets blockOwnerDeletion to false in a member's references within the ring, and
+// reports whether that succeeded.
 func (b *breaking) unblock(m *model, mem graph.Member) bool {
 	o, out := m.patch(kindOf(mem.Key.Resource), mem.Record, "references %v", unblocking(mem.Record.References, mem.Blocking))
 	if out == ok {

@@ -49,7 +49,7 @@ type twins struct {
 	err          error // in what they differ
 }
 
-// conform takes the steps of a world with both, and returns how many calls were made.
+// conform takes the steps of a world with both and returns the number of calls.
 func conform(t *testing.T, w world) (calls int) {
 	w.workers, w.checkEvery, w.objects = 1, 0, min(w.objects, 10)
 	synctest.Test(t, func(t *testing.T) {
@@ -77,7 +77,7 @@ func conform(t *testing.T, w world) (calls int) {
 	return calls
 }
 
-// workOff delivers all events and does all work.
+// workOff delivers all events and does all pending work.
 func (p *twins) workOff() {
 	p.take(action{op: opResync})
 	for _, mon := range p.copied.monitors {
@@ -115,8 +115,8 @@ func (p *twins) take(a action) {
 		return
 	}
 	if a.op == opLook {
-		// A ring that could not be broken is tried again after two minutes at the most; small
-		// ones come first.
+		// A ring that could not be broken is retried after two minutes at most. Small rings
+		// come first.
 		a.n = 0
 		p.take(action{op: opTick, n: 3})
 	}
@@ -126,8 +126,8 @@ func (p *twins) take(a action) {
 	}
 }
 
-// apply takes a step in both worlds. Where a copy makes one step of a call, from the
-// question to the answer, the real code makes two.
+// apply takes a step in both worlds. A copy makes a call in one step, from request to answer;
+// the real code takes two.
 func (p *twins) apply(a action) bool {
 	if !p.copied.apply(a) {
 		return false
@@ -150,7 +150,7 @@ func (p *twins) apply(a action) bool {
 	return true
 }
 
-// through lets an answer through at once if the copy does not stop there.
+// through delivers an answer at once if the copy does not stop there.
 func (p *twins) through(t *turn, n int, a action) {
 	if n < len(t.calls) {
 		if r := t.calls[n]; r.answered && (a.op == opBreak || r.lists() || r.method != http.MethodGet) {
@@ -159,7 +159,7 @@ func (p *twins) through(t *turn, n int, a action) {
 	}
 }
 
-// finish takes those steps of a copied look for rings that are no calls.
+// finish takes the steps of a copied search for rings that are not calls.
 func (p *twins) finish() {
 	for p.copied.breaking != nil {
 		b := p.copied.breaking.(*breaking)
@@ -167,7 +167,7 @@ func (p *twins) finish() {
 		case b.next == ringFind:
 			p.copied.apply(action{op: opBreak})
 		case b.next == ringWrite && b.failed:
-			p.copied.apply(action{op: opBreak, n: len(b.writes)}) // the rest is given up at once
+			p.copied.apply(action{op: opBreak, n: len(b.writes)}) // the remaining writes are given up at once
 		default:
 			return
 		}

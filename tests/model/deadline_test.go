@@ -10,8 +10,8 @@ import (
 	"github.com/reap-dev/reap/pkg/gc/graph"
 )
 
-// Where foreground deletions time out they do so after a minute, or later, for each
-// descendant; in small worlds that would only multiply the states.
+// If foreground deletions time out, they do so after a minute, plus a time for each
+// descendant. In small worlds that would only multiply the states.
 var (
 	timeout      = decide.Timeout{Base: time.Minute, PerDependent: 20 * time.Second}
 	smallTimeout = decide.Timeout{Base: time.Minute}
@@ -36,8 +36,8 @@ func (m *model) deadline(k graph.Key) time.Time {
 	return deadline
 }
 
-// expire lets time pass until the deadline of an object in foreground deletion; false if
-// it has none, or it has passed.
+// expire lets time pass until the deadline of an object in foreground deletion. It returns
+// false if there is no deadline or it has passed.
 func (m *model) expire(k graph.Key) bool {
 	deadline := m.deadline(k)
 	if !deadline.After(m.now) {

@@ -1,5 +1,5 @@
-// Package model drives the real collector through simulated worlds and holds the
-// outcome against an oracle written apart from it.
+// Package model drives the real collector through simulated worlds and compares the outcome
+// with an independent oracle.
 //
 //	server (objects) ──events──▶ monitor (stream, store) ──▶ graph.Graph
 //	   ▲      ▲                                                  │ keys
@@ -61,21 +61,21 @@
 // between the last read and the first patch, and a patch carries its own object's version
 // only.
 //
-// A foreground deletion may be given up on only once its timeout has passed since the
-// object was deleted, and since the graph heard that a direct dependent had gone, and then
-// the time of each descendant that the graph must have known. Pauses do not count. The
-// timeout is the object's own if it has one, which may be never. The deadline that the
-// collector computes may not be later than if the last of all had gone just now.
+// A foreground deletion may be given up on only once its timeout has passed, and in addition
+// the time of each descendant that the graph must have known. The timeout counts from the
+// object's deletion, or from the moment when the graph learnt that a direct dependent had
+// gone, if that is later. Pauses do not count. An object may have a timeout of its own,
+// which may be never. The deadline that the collector computes may not be later than if the
+// last descendant had gone just now.
 //
-// While the collector is paused it may send no write. One that it sent before may still
-// arrive.
+// While the collector is paused it may send no write. A write sent before may still arrive.
 //
-// When a namespace is deleted nothing is created in it, and what is in it is deleted in
-// the background, kind by kind, whatever it waits for.
+// When a namespace is deleted, nothing is created in it, and its objects are deleted in the
+// background, kind by kind, whatever they wait for.
 //
 // A kind that is no longer served keeps its objects in the graph, unless its definition is
-// known to have ended: they go on blocking their owners, and hold every orphaning.
+// known to be deleted: they still block their owners and hold up every orphaning.
 //
-// What is not simulated: controllers that are behind, aggregated servers, and how long
-// pkg/gc/breaker.go waits before it looks again. The copies know no pauses.
+// Not simulated: controllers that are behind, aggregated servers, and the delay before
+// pkg/gc/breaker.go searches again. The copies know no pauses.
 package model

@@ -21,21 +21,21 @@ var (
 	onlyWorlds = flag.String("model.world", "", "explore only the small worlds whose names contain this")
 )
 
-// smallWorld is explored in every order: its objects exist when the collector
-// starts and its users go on in any interleaving, each through a script of his own.
+// smallWorld is explored in every order. Its objects exist when the collector starts. Its users act in any
+// interleaving, each following a script.
 type smallWorld struct {
 	name    string
 	objects []action
 	scripts [][]action
 	// mirrored serves the owner's storage under its second name too.
 	mirrored bool
-	// kinds are those that are served; nil for all, or all but the mirrors.
+	// kinds are the served kinds; nil for all, or for all but the mirrors.
 	kinds []*kind
-	// rested is true if the world comes to rest, but for rings, before its users go on.
+	// rested is true if the world comes to rest before its users act, except that rings are not broken.
 	rested bool
-	// looks is true if the collector may look for rings at any time, not only in the end.
+	// looks is true if the collector may search for rings at any time, not only in the end.
 	looks bool
-	// blind is true if rings are never looked for.
+	// blind is true if the collector never searches for rings.
 	blind bool
 	// timeouts is true if foreground deletions time out.
 	timeouts bool
@@ -46,12 +46,12 @@ type smallWorld struct {
 type explorer struct {
 	smallWorld
 	seen     map[state]bool
-	prelude  []action // what brings the world to rest first
+	prelude  []action // the steps that bring the world to rest first
 	path     []action
 	most     int
 	declared []graph.Reference
 	ends     int
-	taken    int // steps that were tried, without those that were taken again to get back
+	taken    int // steps that were tried, not counting repetitions
 	// stale counts the ends that may differ from the oracle until time has passed.
 	stale int
 	r     *rand.Rand
@@ -79,7 +79,7 @@ func explore(w smallWorld, most int) (*explorer, error) {
 
 func (e *explorer) start() (*model, []int) {
 	m := newModel(1, 0)
-	// A stream that no object needs would only multiply the orders.
+	// A stream without objects would only multiply the orders.
 	m.server.served[mirrors] = e.mirrored
 	if e.kinds != nil {
 		for _, k := range allKinds {
@@ -102,7 +102,7 @@ func (e *explorer) start() (*model, []int) {
 	return m, make([]int, len(e.scripts))
 }
 
-// take takes a step. A user whose object has gone meanwhile goes on.
+// take takes a step. If a user's object is gone, the user continues with the next action.
 func (e *explorer) take(m *model, positions []int, a action) {
 	if a.op == opUser {
 		m.apply(e.scripts[a.n][positions[a.n]])
@@ -115,7 +115,7 @@ func (e *explorer) take(m *model, positions []int, a action) {
 // opUser stands for the next action of script n.
 const opUser op = "user"
 
-// steps returns all that can happen now.
+// steps returns every step that is possible now.
 func (e *explorer) steps(m *model, positions []int) (next []action) {
 	for n, p := range positions {
 		if p < len(e.scripts[n]) {
@@ -185,7 +185,7 @@ func (e *explorer) visit(m *model, positions []int) error {
 		return e.failed(m.wrong)
 	}
 	next := e.steps(m, positions)
-	// Where the search is cut short it should not have tried one corner only.
+	// If the search is cut short, it should not have tried one corner only.
 	e.r.Shuffle(len(next), func(i, j int) { next[i], next[j] = next[j], next[i] })
 	if len(next) == 0 {
 		return e.end(m)
@@ -208,7 +208,7 @@ func (e *explorer) visit(m *model, positions []int) error {
 	return nil
 }
 
-// end judges a world in which nothing can happen any more.
+// end judges a world in which no step is possible any more.
 func (e *explorer) end(m *model) error {
 	e.ends++
 	switch {
@@ -228,8 +228,8 @@ func (e *explorer) end(m *model) error {
 	return nil
 }
 
-// loses is true if events may be lost in a world. Then a read sent before an owner's
-// end may be believed for decide.RecheckAfter: nothing tells that it is stale.
+// loses reports whether events may be lost in a world. Then a read sent before an owner's deletion may be
+// believed for decide.RecheckAfter, because nothing shows that it is stale.
 func (e *explorer) loses() bool {
 	return slices.ContainsFunc(slices.Concat(e.scripts...), func(a action) bool {
 		return a.op == opPurge || a.op == opUnserve || a.op == opRelist
@@ -253,7 +253,7 @@ func (e *explorer) failed(err error) error {
 	return fmt.Errorf("%w\nhistory:%s", err, b.String())
 }
 
-// cut is true if the search of a world has ended before every state was seen.
+// cut reports whether the search of a world ended before every state was seen.
 func (e *explorer) cut() bool { return e.most > 0 && len(e.seen) >= e.most }
 
 // TestEveryOrderOfStepsInSmallWorlds visits every state of every small world. It reaches each state by every
@@ -265,7 +265,7 @@ func TestEveryOrderOfStepsInSmallWorlds(t *testing.T) {
 		most = 1000
 	}
 	var worlds []smallWorld
-	// Those with the most states first, so that none of them is left for the end.
+	// Worlds with the most states come first, so that none of them is left for the end.
 	for _, w := range slices.Concat(ringWorlds(), smallWorlds(), policyWorlds(), timeoutWorlds()) {
 		if strings.Contains(w.name, *onlyWorlds) {
 			worlds = append(worlds, w)

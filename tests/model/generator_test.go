@@ -17,7 +17,7 @@ type generator struct {
 	world
 	r    *rand.Rand
 	made int
-	// ever holds every object that there was: references may go to any.
+	// ever holds every object that ever existed: references may name any of them.
 	ever []object
 }
 
@@ -36,7 +36,7 @@ func (g *generator) next(m *model) action {
 		return action{op: one(g, []op{opPurge, opUnserve, opServe, opServe, opServe, opServe}), kind: one(g, allKinds)}
 	}
 	if m.halted && g.chance(1, 6) {
-		// A pause that takes no time puts nothing off.
+		// A pause that takes no time puts no deadline off.
 		return []action{{op: opGoOn}, {op: opPause, n: 1 + g.r.IntN(100)}, {op: opTick, n: g.r.IntN(5)}}[g.r.IntN(3)]
 	}
 	if g.pauses && m.real != nil && g.chance(1, 60) {
@@ -109,7 +109,7 @@ func (g *generator) next(m *model) action {
 	if len(keys) == 0 {
 		return action{op: opDeliver, kind: one(g, allKinds)}
 	}
-	if len(keys) > 50 { // sorting thousands at each step would be the whole cost
+	if len(keys) > 50 { // sorting thousands of keys at each step would be too slow
 		least := graph.Key{}
 		for k := range keys {
 			if least.UID == "" || k.UID < least.UID || k.UID == least.UID && k.Resource.String() < least.Resource.String() {
@@ -121,8 +121,8 @@ func (g *generator) next(m *model) action {
 	return action{op: opBegin, n: n, key: one(g, sortedKeys(keys))}
 }
 
-// close makes an object name one that depends on it, perhaps through others, or
-// itself: that is where rings come from.
+// close makes an object name itself or an object that depends on it, perhaps indirectly:
+// that closes a ring.
 func (g *generator) close(m *model, o object) action {
 	below := []types.UID{o.uid}
 	for i := 0; i < len(below) && len(below) < 10; i++ {
@@ -144,7 +144,7 @@ func (g *generator) close(m *model, o object) action {
 	return a
 }
 
-// policy draws how a user deletes, or which finalizer he sets.
+// policy draws how a user deletes, or which finalizer a user sets.
 func (g *generator) policy() policy {
 	if !g.chance(g.policies, 100) {
 		return []policy{background, ""}[g.r.IntN(2)]
@@ -162,7 +162,7 @@ func (g *generator) any() object {
 func (g *generator) create() action {
 	kinds := []*kind{alphas, alphas, betas, betas, gammas, shadows}
 	if g.lossless {
-		kinds = kinds[:5] // what nothing watches is only looked at as time passes
+		kinds = kinds[:5] // an unmonitored kind is read again only as time passes
 	}
 	k := one(g, kinds)
 	a := action{op: opCreate, kind: k, uid: types.UID(fmt.Sprintf("u%d", g.made)), name: fmt.Sprintf("o%d", g.r.IntN(2*g.objects)), held: g.chance(1, 12)}

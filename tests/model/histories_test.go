@@ -10,7 +10,7 @@ import (
 
 // Short histories that once came out wrong.
 
-// live takes the steps of a history; each has to be possible.
+// live takes the steps of a history; each must be possible.
 func live(t *testing.T, m *model, history ...action) {
 	t.Helper()
 	for _, a := range history {
@@ -20,7 +20,7 @@ func live(t *testing.T, m *model, history ...action) {
 	}
 }
 
-// withBoth lives through a history with the copies and with the real code.
+// withBoth runs a history with the copies and with the real code.
 func withBoth(t *testing.T, history func(*testing.T, *model)) {
 	t.Run("copies", func(t *testing.T) { history(t, newModel(1, 1)) })
 	t.Run("real code", func(t *testing.T) {
@@ -32,8 +32,8 @@ func withBoth(t *testing.T, history func(*testing.T, *model)) {
 	})
 }
 
-// Two groups serve one storage. The dependent blocks its owner by one group's name,
-// and the owner must not be released by the other's.
+// Two groups serve one storage. The dependent names its owner under one group, and the owner
+// must not be released under the other.
 func TestDependentBlocksThroughEitherGroup(t *testing.T) { withBoth(t, twinBlocks) }
 
 func twinBlocks(t *testing.T, m *model) {
@@ -53,9 +53,9 @@ func twinBlocks(t *testing.T, m *model) {
 	}
 }
 
-// TestLostAnswerDoesNotForgetOrphaning: the finalizer is gone, and the owner with it, but the
-// answer to that patch is lost. Dependents that turn up afterwards stay all the same. The
-// same holds for two attempts at an owner that two resources show, if the second attempt
+// TestLostAnswerDoesNotForgetOrphaning: the finalizer is removed, and the owner is gone, but
+// the answer to that patch is lost. Dependents that appear afterwards must stay all the same.
+// The same holds for two attempts at an owner that two resources show, if the second attempt
 // finds it gone.
 func TestLostAnswerDoesNotForgetOrphaning(t *testing.T) { withBoth(t, lostAnswer) }
 
@@ -74,7 +74,7 @@ func lostAnswer(t *testing.T, m *model) {
 		live(t, m, action{op: opStep})
 	}
 	live(t, m,
-		// It comes after the last search, and before the owner goes.
+		// It is created after the last search and before the owner goes.
 		action{op: opCreate, kind: alphas, namespace: "n", name: "d", uid: "d", refs: []graph.Reference{reference(betas, "v1", o)}},
 		action{op: opStep, held: true},
 	)
@@ -85,7 +85,7 @@ func lostAnswer(t *testing.T, m *model) {
 	}
 }
 
-// releasesNext is true if the next call of a worker takes a finalizer off.
+// releasesNext reports whether the next call of a worker removes a finalizer.
 func releasesNext(w worker) bool {
 	switch w := w.(type) {
 	case *attempt:

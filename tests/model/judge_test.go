@@ -10,8 +10,8 @@ import (
 	"github.com/reap-dev/reap/pkg/gc/graph"
 )
 
-// truth is what the oracle judges the collector's next write by, which was decided
-// on at a time.
+// truth returns the facts by which the oracle judges the collector's next write, which was
+// decided on at the given time.
 func (m *model) truth(objects map[types.UID]*object, decided time.Time) *facts {
 	return &facts{
 		objects: objects, served: m.server.served, wasUnserved: m.server.wasUnserved, witnessed: m.witnessed, orphaned: m.server.orphaned, forgotten: m.server.forgotten, orphaning: m.server.orphaning,
@@ -23,8 +23,8 @@ func (m *model) truth(objects map[types.UID]*object, decided time.Time) *facts {
 	}
 }
 
-// shownBy is true if what happened to an object at a time had been shown, by all that
-// show it, before another time.
+// shownBy reports whether a change of an object at one time had been shown before another
+// time by every monitor of the object.
 func (m *model) shownBy(uid types.UID, at, by time.Time) bool {
 	return !slices.ContainsFunc(m.monitors, func(mon *monitor) bool {
 		return mon.kind.storage == m.storages[uid] && (mon.running || mon.suspended) && (mon.complete.Before(at) || !mon.complete.Before(by))
@@ -46,12 +46,12 @@ func (m *model) judgeDelete(o *object, p policy, decided time.Time) {
 		}
 	}
 	if o.held {
-		m.userDeleted(o.uid, true) // from now on it only waits to be let go
+		m.userDeleted(o.uid, true) // from now on it only waits for its finalizer to go
 	}
 }
 
-// known is true if the graph must have a reference of d at a time: it had arrived
-// before the time came.
+// known reports whether the graph must have a reference of d at the time now: it had arrived
+// before.
 func (m *model) known(d *object, r graph.Reference, now time.Time) bool {
 	return slices.ContainsFunc(m.monitors, func(mon *monitor) bool {
 		return mon.kind.storage == d.storage && (mon.running || mon.suspended) && !mon.complete.IsZero() && mon.complete.Before(now) && !d.named[r].at.After(mon.complete)
@@ -65,8 +65,8 @@ func (m *model) judgeDrop(o *object, drop []graph.Reference, decided time.Time) 
 	}
 }
 
-// judgeRelease judges the end of a foreground deletion. decided is the time of that decision,
-// went the time when a dependent was last known to have gone. A deletion past its deadline
+// judgeRelease judges the end of a foreground deletion. decided is the time of the decision,
+// went the time when a dependent was last known to have gone. Past its deadline, a deletion
 // may end whatever blocks it.
 func (m *model) judgeRelease(o *object, decided, went time.Time, late bool) {
 	m.releases++
@@ -78,9 +78,9 @@ func (m *model) judgeRelease(o *object, decided, went time.Time, late bool) {
 	f := m.truth(m.server.objects, decided)
 	for _, d := range m.server.objects {
 		if f.blocks(d, o, func(r graph.Reference) bool {
-			// That a kind has ceased to be served need not be known yet.
+			// The graph need not know yet that a kind is no longer served.
 			k := f.kindNamed(r)
-			// And that this is a name of the owner's is known from the monitor of that kind.
+			// Only the monitor of that kind shows that this is a name of the owner.
 			shown := k == nil || (m.monitor(k).running || m.monitor(k).suspended) && m.monitor(k).complete.Before(decided) && !d.named[r].at.After(m.monitor(k).complete)
 			return shown && m.known(d, r, decided) && (k == nil || f.names(d, r, o))
 		}) {
@@ -89,10 +89,10 @@ func (m *model) judgeRelease(o *object, decided, went time.Time, late bool) {
 	}
 }
 
-// judgeUnblock judges a write that unsets blockOwnerDeletion. At some moment since the look
-// for rings began, this very state of the object must have been in a ring, and the references
-// within it. More cannot be required: a user may take a ring apart between the last read and
-// the first write.
+// judgeUnblock judges a write that unsets blockOwnerDeletion. At some moment since the search
+// for rings began, this very state of the object, and the references that are unset, must
+// have been in a ring. More cannot be required: a user may take a ring apart between the last
+// read and the first write.
 func (m *model) judgeUnblock(o *object, unblock []graph.Reference) {
 	m.unblocks++
 	for _, r := range unblock {
@@ -102,8 +102,8 @@ func (m *model) judgeUnblock(o *object, unblock []graph.Reference) {
 	}
 }
 
-// judgeOrphaned judges the end of an orphaning after its last search; nil if there was
-// nothing to be searched.
+// judgeOrphaned judges the end of an orphaning after its last search. last is nil if there
+// was nothing to search.
 func (m *model) judgeOrphaned(o *object, last *pass) {
 	m.orphanings++
 	f := m.truth(m.server.objects, m.now)

@@ -11,66 +11,68 @@ import (
 	"github.com/reap-dev/reap/pkg/gc/graph"
 )
 
-// epoch is when every world begins.
+// epoch is the time at which every world begins.
 var epoch = time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// model is a world: the server, what watches it, the graph and the workers, and
-// beside them what the users alone have done.
+// model is a world: the server, the monitors, the graph and the workers, and beside them
+// the effect of the users' actions alone.
 type model struct {
 	server   *server
 	monitors []*monitor
 	graph    *graph.Graph
-	// catalog holds the kinds that the graph's catalog has, once discovered.
+	// catalog holds the kinds in the graph's catalog, once discovery has run.
 	catalog    which
 	discovered bool
 	queue      map[graph.Key]bool
-	delayed    map[graph.Key]bool // failed, to be tried again
-	// orphans and orphansDelayed are the same for attempts to orphan.
+	delayed    map[graph.Key]bool // failed, to be retried
+	// orphans and orphansDelayed are the same for orphaning attempts.
 	orphans, orphansDelayed map[graph.Key]bool
-	// orphaned is what the collector remembers of owners that it has orphaned.
+	// orphaned holds the owners that the collector remembers as orphaned.
 	orphaned map[types.UID]bool
-	// freed holds, for owners that are being orphaned, the dependents that have been freed
-	// and the versions that they had before; unlisted, for namespaces, what could not be
-	// listed when they were last searched.
+	// freed holds, for each owner that is being orphaned, the freed dependents and the
+	// versions that they had before. unlisted holds, for each namespace, the resource that
+	// could not be listed in the last search.
 	freed    map[graph.Key]map[graph.Key]string
 	unlisted map[string]schema.GroupResource
-	// plain is true while nobody has asked for another deletion than background.
+	// plain is true as long as only background deletions have been requested.
 	plain bool
-	// storages says what every object is, or was.
+	// storages holds the storage of every object, also of those that are gone.
 	storages  map[types.UID]string
 	timers    map[graph.Key]time.Time
 	workers   []*job // nil: idle
-	real      *real  // the real code, if it is that which works; nil for its copy
+	real      *real  // the real code, if it does the work; nil if its copy does
 	now       time.Time
-	users     map[types.UID]*object // the server's objects, had nothing been collected
+	users     map[types.UID]*object // the server's objects as they would be without a collector
 	witnessed map[[2]types.UID]witness
-	// detects is true if rings are looked for, waitingChanged if a look may find
-	// something new, and lookAgain if the last one could not break all that it found.
+	// detects is true if the collector searches for rings; waitingChanged if a search may
+	// find something new; lookAgain if the last search could not break all rings that it
+	// found.
 	detects, waitingChanged, lookAgain bool
-	breaking                           worker // a look for rings; nil if none is under way
-	// within is for the oracle: the states of objects that were within a ring at any
-	// moment since the look began, as of so many writes.
+	breaking                           worker // a search for rings; nil if none is under way
+	// within is for the oracle: the references that were within a ring at any moment since
+	// the search began. It was last updated after writesSeen writes.
 	within     map[within]bool
 	writesSeen int
 	// halted is true while the collector is paused, and pauses says when it was.
 	halted bool
 	pauses decide.Pauses
-	// timeout is that of foreground deletions; went is when the graph was last told that a
-	// dependent of an object it knew to wait had gone.
+	// timeout is the timeout of foreground deletions. went is, for each object that the
+	// graph knows to wait, when the graph last learnt that a dependent had gone.
 	timeout decide.Timeout
 	went    map[graph.Key]time.Time
 	// checkEvery is how often the graph's invariants are verified, in steps.
 	checkEvery, steps                           int
 	deletes, drops, releases, orphanings, frees int
 	unblocks, timedOut, ends                    int
-	// stale is true once the graph has been told of an owner's presence after its end,
-	// and had no proof of the end: nothing named the owner when its DELETED event
-	// came. It is believed for decide.RecheckAfter; nobody could know better.
+	// stale is true once the graph has learnt of an owner's presence after its deletion
+	// without a proof of the deletion: nothing named the owner when its DELETED event
+	// came. The graph believes the presence for decide.RecheckAfter; it cannot know
+	// better.
 	stale bool
-	// record, if not nil, takes the steps down, and log the calls.
+	// record, if not nil, collects the steps, and log the calls.
 	record *[]action
 	log    *[]string
-	// wrong is what went wrong first.
+	// wrong is the first failure.
 	wrong error
 }
 
@@ -94,7 +96,7 @@ func newModel(workers, checkEvery int) *model {
 	return m
 }
 
-// apply takes a step; false if it cannot be taken now.
+// apply takes a step and returns false if it is not possible now.
 func (m *model) apply(a action) bool {
 	if !m.take(a) {
 		return false
@@ -151,7 +153,7 @@ func (m *model) fail(format string, args ...any) {
 	}
 }
 
-// called takes a call down.
+// called logs a call.
 func (m *model) called(format string, args ...any) {
 	if m.log != nil {
 		*m.log = append(*m.log, fmt.Sprintf(format, args...))
@@ -175,7 +177,7 @@ func (m *model) pass(d time.Duration) {
 	}
 }
 
-// halt pauses the collector, or lets it go on; false if that is how it is already. Only the
+// halt pauses or resumes the collector. It returns false if that changes nothing. Only the
 // real code knows pauses.
 func (m *model) halt(halt bool) bool {
 	if m.real == nil || m.halted == halt {
@@ -190,7 +192,7 @@ func (m *model) halt(halt bool) bool {
 	return true
 }
 
-// pausedBetween says for how long the collector was paused between two moments.
+// pausedBetween returns for how long the collector was paused between two times.
 func (m *model) pausedBetween(from, to time.Time) (total time.Duration) {
 	for _, p := range m.pauses {
 		begun, ended := p.From, p.To
@@ -207,7 +209,7 @@ func (m *model) pausedBetween(from, to time.Time) (total time.Duration) {
 	return total
 }
 
-// pause lets quarters of a second pass, after all that was sent has arrived.
+// pause delivers everything that was sent and then lets quarters of a second pass.
 func (m *model) pause(quarters int) {
 	for _, mon := range m.monitors {
 		for len(mon.stream) > 0 {

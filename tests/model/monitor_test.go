@@ -10,7 +10,7 @@ import (
 	"github.com/reap-dev/reap/pkg/gc/graph"
 )
 
-// event is what a monitor's stream holds.
+// event is an entry of a monitor's stream.
 type event struct {
 	what what
 	rec  *graph.Record
@@ -40,11 +40,11 @@ type monitor struct {
 	deceived bool
 	// initial counts the events of the first list that are still to be delivered.
 	initial int
-	// listing is true until the graph has heard that the first list is there. successor is
-	// true if the graph had objects before.
+	// listing is true until the graph has been told that the first list is complete.
+	// successor is true if the graph had objects of the kind before.
 	listing, successor bool
-	// suspended is true while there is no monitor and the graph keeps what one has shown,
-	// and ended once it is known that the kind has ended for good.
+	// suspended is true while there is no monitor and the graph keeps the objects of the
+	// last one. ended is true once the kind is known to be deleted for good.
 	suspended, ended bool
 	// complete is the time up to which everything has been delivered; zero if nothing
 	// is known.
@@ -65,8 +65,8 @@ func (m *monitor) receive(o *object, end bool) {
 	m.stream = append(m.stream, e)
 }
 
-// relist loses what the watch would have told after the first keep events, and
-// lists instead. A server in trouble may answer an empty list.
+// relist drops all pending events after the first keep ones, and lists instead. A server
+// in trouble may return an empty list.
 func (m *monitor) relist(s *server, keep int, empty bool) {
 	m.broken, m.deceived = false, empty
 	first := m.initial > keep
@@ -134,8 +134,8 @@ func (m *monitor) deliverOne(g *graph.Graph, now time.Time) (look []graph.Key) {
 	}
 }
 
-// arrived tells the graph that the first list is there, once it has been delivered. What
-// the graph has from before, and the list has not shown, has vanished.
+// arrived tells the graph that the first list is complete, once it has been delivered.
+// Objects that the graph has from before and that the list does not show have vanished.
 func (m *monitor) arrived(g *graph.Graph, now time.Time) (look []graph.Key) {
 	if !m.listing || m.initial > 0 {
 		return nil
@@ -153,8 +153,8 @@ func (m *monitor) arrived(g *graph.Graph, now time.Time) (look []graph.Key) {
 	return look
 }
 
-// retire stops the monitor. What it has shown stays in the graph, unless it is known
-// that the kind has ended, and with it its objects.
+// retire stops the monitor. Its objects stay in the graph, unless the kind, and with it
+// its objects, is known to be deleted.
 func (m *monitor) retire(g *graph.Graph, now time.Time) []graph.Key {
 	gr := m.kind.GroupResource()
 	if m.ended || g.Count(gr) == 0 {
@@ -166,18 +166,18 @@ func (m *monitor) retire(g *graph.Graph, now time.Time) []graph.Key {
 	return nil
 }
 
-// forget takes out of the graph what is left of a kind that was suspended and has ended.
+// forget removes from the graph what is left of a suspended kind that has been deleted.
 func (m *monitor) forget(g *graph.Graph, now time.Time) []graph.Key {
 	*m = monitor{kind: m.kind}
 	return g.RemoveResource(m.kind.GroupResource(), now)
 }
 
-// forgettable is true if forget is to be called.
+// forgettable reports whether forget is to be called.
 func (m *monitor) forgettable() bool { return m.suspended && m.ended }
 
-// start announces the kind and lists it. It takes up what the graph has from before: a
-// new monitor is put in the place of one when a sweep has found a difference, or when a
-// kind is served again.
+// start announces the kind and lists it. It takes over the objects that the graph has
+// from before: a new monitor replaces another when a sweep has found a difference or when
+// a kind is served again.
 func (m *monitor) start(s *server, g *graph.Graph, now time.Time) []graph.Key {
 	gr := m.kind.GroupResource()
 	*m = monitor{kind: m.kind, running: true, listing: true, successor: g.Count(gr) > 0, store: map[nsName]*graph.Record{}}
@@ -188,5 +188,5 @@ func (m *monitor) start(s *server, g *graph.Graph, now time.Time) []graph.Key {
 	return m.arrived(g, now)
 }
 
-// healthy is true if whatever happens on the server arrives.
+// healthy reports whether every change on the server arrives.
 func (m *monitor) healthy() bool { return m.running && !m.draining && !m.broken && !m.deceived }

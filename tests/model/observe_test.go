@@ -6,8 +6,8 @@ import (
 	"github.com/reap-dev/reap/pkg/gc/graph"
 )
 
-// which is a set of kinds, a bit for each of allKinds, and catalogs has what discovery says
-// if those are served.
+// which is a set of kinds, with a bit for each of allKinds. catalogs holds the result of
+// discovery for each set of served kinds.
 type which int
 
 var catalogs = func() (all []*graph.Catalog) {
@@ -23,7 +23,8 @@ var catalogs = func() (all []*graph.Catalog) {
 	return all
 }()
 
-// observe is a step of what watches the server; false if it cannot be taken now.
+// observe takes a step of monitors or discovery. It returns false if the step is not
+// possible now.
 func (m *model) observe(a action) bool {
 	s := m.server
 	switch a.op {
@@ -67,7 +68,7 @@ func (m *model) monitor(k *kind) *monitor {
 	return m.monitors[slices.IndexFunc(m.monitors, func(mon *monitor) bool { return mon.kind == k })]
 }
 
-// resync asks discovery, as pkg/gc/observe does; false if it says what it said before.
+// resync runs discovery, as pkg/gc/observe does. It returns false if nothing has changed.
 func (m *model) resync() bool {
 	changed := false
 	var served which

@@ -11,37 +11,37 @@ import (
 	"github.com/reap-dev/reap/pkg/gc/graph"
 )
 
-// The oracle knows what is true on the server and nothing of what the collector
-// has seen. It uses no code of graph or decide, only their Reference.
+// The oracle knows the true state of the server and nothing that the collector has seen.
+// It uses no code of graph or decide, only their Reference.
 
-// verdict is what a reference comes to.
+// verdict is the judgement of a reference.
 type verdict int
 
 const (
 	// solid: the owner exists at the declared coordinates.
 	solid verdict = iota
-	// veto: it cannot be resolved, or may not be declared; it keeps the object.
+	// veto: the reference cannot be resolved or is not allowed; it keeps the object.
 	veto
 	// dangling: the owner does not exist there, and the collector can prove it.
 	dangling
 	// history: the owner does not exist there, but whether that was ever proved
 	// depends on what the collector saw while the kind was served. Either outcome
-	// is right. This is so
-	//   - when the kind is not served now, unless a DELETED event of the owner was
-	//     delivered while this dependent was known: that stays final;
-	//   - when the kind is served without the declared version and was not served at
-	//     all for a time: DELETED counts for the kind, in whatever version, and
-	//     only while the kind is served does its version speak against it;
-	//   - when the owner waits for its dependents and the kind is no longer served: it
-	//     may have been found out before;
-	//   - when the owner itself may or may not be there, for one of these reasons.
+	// is right. The cases are:
+	//   - The kind is not served now. (A DELETED event of the owner that was delivered
+	//     while this dependent was known stays final: then the reference dangles.)
+	//   - The kind is served without the declared version, and was not served at all
+	//     for a time: DELETED counts for every version of the kind, and the version
+	//     speaks against the reference only while the kind is served.
+	//   - The owner waits for its dependents and the kind is no longer served: the
+	//     collector may have seen that before.
+	//   - The owner itself may or may not exist, for one of these reasons.
 	history
-	// waiting: the owner exists there and waits for its dependents, or did within the
-	// last second and its wait has been called off since.
+	// waiting: the owner exists there and waits for its dependents, or its wait was
+	// called off within the last second.
 	waiting
 )
 
-// fate is what becomes of an object.
+// fate is how an object ends up.
 type fate int
 
 const (
@@ -50,37 +50,38 @@ const (
 	goes
 )
 
-// facts is what the oracle judges by.
+// facts are what the oracle judges by.
 type facts struct {
 	objects     map[types.UID]*object
 	fates       map[types.UID]fate
 	served      map[*kind]bool
 	wasUnserved map[*kind]bool
-	// witnessed holds, for dependent and owner, where a DELETED event put the owner.
+	// witnessed holds, for a dependent and an owner, the coordinates at which a DELETED
+	// event showed the owner.
 	witnessed map[[2]types.UID]witness
-	// waited is true of an owner whose wait was called off a moment ago.
+	// waited reports whether an owner's wait was called off a moment ago.
 	waited func(types.UID) bool
 	// orphaned holds the owners that the collector has orphaned.
 	orphaned  map[types.UID]*object
 	forgotten map[types.UID]bool
 	orphaning map[types.UID]bool
-	// hidden holds the kinds that are not served though their objects may exist, and ghosts
-	// what they may last have shown.
+	// hidden holds the kinds that are not served though their objects may exist. ghosts
+	// holds the states in which they may last have shown them.
 	hidden map[*kind]bool
 	ghosts []*object
-	// detects is true if rings are broken, timesOut if the foreground deletion of an object
-	// times out.
+	// detects is true if rings are broken. timesOut reports whether an object's
+	// foreground deletion times out.
 	detects  bool
 	timesOut func(*object) bool
 }
 
-// witness is where an owner was when the dependent's collector saw it end.
+// witness holds the coordinates at which the graph saw an owner end while it knew the dependent.
 type witness struct {
 	kind            *kind
 	namespace, name string
 }
 
-// judge says what a reference of d comes to.
+// judge returns the verdict on a reference of d.
 func (f *facts) judge(d *object, ref graph.Reference) verdict {
 	if strings.Count(ref.APIVersion, "/") > 1 {
 		return veto
@@ -128,7 +129,7 @@ func (f *facts) judge(d *object, ref graph.Reference) verdict {
 	return dangling
 }
 
-// mayDelete says why an object may not be deleted at this moment, or nil.
+// mayDelete returns why an object may not be deleted at this moment, or nil.
 func (f *facts) mayDelete(o *object) error {
 	if len(o.refs) == 0 {
 		return fmt.Errorf("it has no owner to lose")
@@ -147,11 +148,11 @@ func (f *facts) mayDelete(o *object) error {
 	return nil
 }
 
-// mayDrop says why references may not be dropped at this moment, or nil.
+// mayDrop returns why references may not be dropped at this moment, or nil.
 func (f *facts) mayDrop(o *object, drop []graph.Reference) error {
 	if !slices.ContainsFunc(drop, func(r graph.Reference) bool { return !f.orphaning[r.UID] }) {
-		// All references to such an owner go, right or wrong, and though it may be called
-		// off in the last moment.
+		// All references to such an owner go, right or wrong, even if the orphaning is
+		// called off at the last moment.
 		return nil
 	}
 	left := 0
@@ -170,7 +171,7 @@ func (f *facts) mayDrop(o *object, drop []graph.Reference) error {
 	return nil
 }
 
-// names is true if a reference of d is right for an owner, which may be gone.
+// names reports whether a reference of d is right for an owner, which may be gone.
 func (f *facts) names(d *object, ref graph.Reference, owner *object) bool {
 	k := f.kindNamed(ref)
 	if k == nil || k.storage != owner.storage || ref.Name != owner.name || ref.UID != owner.uid {
@@ -191,9 +192,9 @@ func (f *facts) kindNamed(ref graph.Reference) *kind {
 	return nil
 }
 
-// blocks is true if d holds an owner that waits for its dependents, by a reference
-// that was there at a time. What nobody serves may be right, but not about an owner of
-// another namespace.
+// blocks reports whether d blocks an owner that waits for its dependents, by a reference
+// for which the function there returns true. A reference to an unserved kind may be
+// right, but not about an owner in another namespace.
 func (f *facts) blocks(d, owner *object, there func(graph.Reference) bool) bool {
 	return slices.ContainsFunc(d.refs, func(r graph.Reference) bool {
 		if r.UID != owner.uid || r.BlockOwnerDeletion != graph.True || owner.namespace != "" && owner.namespace != d.namespace || !there(r) {
@@ -204,9 +205,9 @@ func (f *facts) blocks(d, owner *object, there func(graph.Reference) bool) bool 
 	})
 }
 
-// atRest returns what is still to be done on the server: nothing, when the
-// collector rests. It looks at what is there alone; that nothing is gone that
-// should not be is judged at every write.
+// atRest returns the work that is left on the server; there must be none when the
+// collector rests. It looks only at existing objects. Wrong deletions are found by
+// judging every write.
 func (f *facts) atRest() (errs []error) {
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
 	always := func(graph.Reference) bool { return true }
@@ -239,7 +240,7 @@ func (f *facts) atRest() (errs []error) {
 			continue
 		}
 		count := map[verdict]int{}
-		unwatched := false // whether a solid owner is known from reads alone
+		unwatched := false // whether a solid owner is known only from reads
 		for _, r := range o.refs {
 			v := f.judge(o, r)
 			count[v]++
@@ -249,8 +250,9 @@ func (f *facts) atRest() (errs []error) {
 		case left == len(o.refs):
 			bad("%s is still there and nothing keeps it", uid)
 		case unwatched && count[veto]+count[history] > 0:
-			// A veto is not looked at again, nor is what nobody serves. What the unwatched owner was when it was read
-			// may be over: it waited, and its wait was called off.
+			// References with a veto or to an unserved kind are not looked at again. The
+			// state in which the unwatched owner was read may be over: it waited, and its
+			// wait was called off.
 		case count[solid] > 0 && left > 0:
 			bad("%s has a solid owner and still names %d that are none: %+v", uid, left, o.refs)
 		}
@@ -258,18 +260,18 @@ func (f *facts) atRest() (errs []error) {
 	return errs
 }
 
-// holds is true if there may be dependents that nobody can list.
+// holds reports whether there may be dependents that nobody can list.
 func (f *facts) holds() bool {
 	return slices.ContainsFunc(allKinds, func(k *kind) bool { return k.Monitored && f.hidden[k] })
 }
 
-// isHidden is true if a kind that shows a storage is hidden.
+// isHidden reports whether a kind that shows a storage is hidden.
 func (f *facts) isHidden(storage string) bool {
 	return slices.ContainsFunc(kindsOf(storage), func(k *kind) bool { return f.hidden[k] })
 }
 
-// resolvable is false if a reference cannot have had a solid owner at any time. One
-// that has just lost its owner, or its kind, may still be believed solid.
+// resolvable reports whether a reference can have had a solid owner at any time. A
+// reference that has just lost its owner, or its kind, may still be believed solid.
 func (f *facts) resolvable(o *object, ref graph.Reference) bool {
 	i := slices.IndexFunc(allKinds, func(k *kind) bool {
 		return slices.ContainsFunc(k.Versions, func(v string) bool { return reference(k, v, object{}).APIVersion == ref.APIVersion }) && k.Kind == ref.Kind
@@ -277,18 +279,17 @@ func (f *facts) resolvable(o *object, ref graph.Reference) bool {
 	return i >= 0 && (o.namespace != "" || !allKinds[i].Namespaced)
 }
 
-// collectable is true if the collector can see and delete objects of a storage.
+// collectable reports whether the collector can see and delete the objects of a storage.
 func (f *facts) collectable(storage string) bool {
 	return slices.ContainsFunc(allKinds, func(k *kind) bool { return k.storage == storage && k.Monitored && f.served[k] })
 }
 
-// wasCollectable is true if it could at some time.
+// wasCollectable reports whether it ever could.
 func (f *facts) wasCollectable(storage string) bool {
 	return slices.ContainsFunc(allKinds, func(k *kind) bool { return k.storage == storage && k.Monitored })
 }
 
-// settle computes the fates of all objects: what everything comes to when nothing
-// but collection happens any more.
+// settle computes the fates of all objects: how they end up when nothing but collection happens any more.
 func (f *facts) settle() {
 	f.fates = make(map[types.UID]fate, len(f.objects))
 	for changed := true; changed; {
@@ -303,7 +304,7 @@ func (f *facts) settle() {
 }
 
 func (f *facts) fateOf(o *object) fate {
-	// An object that somebody holds, or has deleted, is there until he lets go.
+	// An object that somebody holds, or has deleted, exists until its finalizer goes.
 	if o.held || o.deleting || !f.garbage(o, history) {
 		return stays
 	}
@@ -316,7 +317,7 @@ func (f *facts) fateOf(o *object) fate {
 	return stays
 }
 
-// garbage is true if an object has references and each is dangling, or as good as that.
+// garbage reports whether an object has references and each of them is dangling or has the verdict asGoodAs.
 func (f *facts) garbage(o *object, asGoodAs verdict) bool {
 	for _, r := range o.refs {
 		if v := f.judge(o, r); v != dangling && v != asGoodAs {
@@ -326,8 +327,8 @@ func (f *facts) garbage(o *object, asGoodAs verdict) bool {
 	return len(o.refs) > 0
 }
 
-// compare holds the server's objects against what the users' deeds alone should
-// have come to, and returns every difference.
+// compare compares the server's objects with the expected result of the users' actions
+// alone, and returns every difference.
 func (f *facts) compare(real map[types.UID]*object) (errs []error) {
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
 	f.settle()
@@ -355,9 +356,10 @@ func (f *facts) compare(real map[types.UID]*object) (errs []error) {
 	return errs
 }
 
-// compareReferences allows what is left to be less than what users declared only
-// by dangling ones, and requires it where a solid owner remains. Where none does,
-// references dropped earlier, beside an owner that has ended since, stay dropped.
+// compareReferences allows only dangling references to be missing from those that users
+// declared. It requires that they are missing if a solid owner remains. If none remains,
+// references that were dropped earlier, beside an owner that has ended since, stay
+// dropped.
 func (f *facts) compareReferences(want, got *object, bad func(string, ...any)) {
 	left := got.refs
 	hasSolid := slices.ContainsFunc(want.refs, func(r graph.Reference) bool { return f.judge(want, r) == solid })

@@ -8,7 +8,7 @@ import (
 	"github.com/reap-dev/reap/pkg/gc/graph"
 )
 
-// beginOrphaning starts pkg/gc/orphaner.go's attempt.
+// beginOrphaning starts an attempt as in pkg/gc/orphaner.go.
 func beginOrphaning(m *model, k graph.Key) *attempt {
 	a := &attempt{key: k, orphaning: true}
 	v, found := m.graph.View(k)
@@ -20,7 +20,7 @@ func beginOrphaning(m *model, k graph.Key) *attempt {
 	return a
 }
 
-// ownerRead goes on once the owner has been read.
+// ownerRead continues after the owner has been read.
 func (a *attempt) ownerRead(m *model) {
 	switch {
 	case !a.answer.deleting || !a.answer.orphan:
@@ -42,7 +42,7 @@ func (a *attempt) ownerRead(m *model) {
 	}
 }
 
-// sortNodes puts objects in the order of their paths, which are all that the calls show.
+// sortNodes sorts objects by their paths, which are all that the calls show.
 func sortNodes(nodes []graph.Node) {
 	slices.SortFunc(nodes, func(x, y graph.Node) int { return comparePaths(x.Key, x.Record, y.Key, y.Record) })
 }
@@ -51,8 +51,8 @@ func comparePaths(x graph.Key, xr *graph.Record, y graph.Key, yr *graph.Record) 
 	return cmp.Or(cmp.Compare(x.Resource.String(), y.Resource.String()), cmp.Compare(xr.Namespace, yr.Namespace), cmp.Compare(xr.Name, yr.Name), cmp.Compare(x.UID, y.UID))
 }
 
-// freeAll begins to free dependents. pkg/gc frees them side by side: if one cannot be
-// reached any more nothing is done about the others.
+// freeAll begins to free dependents. pkg/gc frees them concurrently: if one cannot be
+// reached any more, none of them is freed.
 func (a *attempt) freeAll(m *model) {
 	if slices.ContainsFunc(a.free, func(d graph.Node) bool { return m.graph.Catalog().Resource(d.Key.Resource) == nil }) {
 		a.fail()
@@ -61,7 +61,7 @@ func (a *attempt) freeAll(m *model) {
 	a.freeNext(m)
 }
 
-// freeNext goes on with the first dependent that is left, and from the last to a search.
+// freeNext continues with the next dependent, and after the last one with a search.
 func (a *attempt) freeNext(m *model) {
 	if len(a.free) > 0 {
 		a.freeing, a.tries = a.free[0].Record, 0
@@ -75,7 +75,7 @@ func (a *attempt) freeNext(m *model) {
 	a.search(m)
 }
 
-// freeOne has the references of a dependent dropped, if it has any.
+// freeOne makes the call that drops the references of a dependent, if it has any.
 func (a *attempt) freeOne(m *model) {
 	a.tries++
 	switch {
@@ -88,7 +88,7 @@ func (a *attempt) freeOne(m *model) {
 	}
 }
 
-// toDrop returns what is to go from the first dependent to be freed.
+// toDrop returns the references to drop from the first dependent.
 func (a *attempt) toDrop() (drop []graph.Reference) {
 	for _, r := range a.freeing.References {
 		if r.UID == a.key.UID {
@@ -98,7 +98,8 @@ func (a *attempt) toDrop() (drop []graph.Reference) {
 	return drop
 }
 
-// freed notes that the first dependent is free, as the version that was found.
+// freed records that the first dependent is free, with the version at which it was
+// found.
 func (a *attempt) freed(m *model) {
 	d := a.free[0]
 	if m.freed[a.key] == nil {
@@ -109,8 +110,9 @@ func (a *attempt) freed(m *model) {
 	a.freeNext(m)
 }
 
-// search begins pkg/gc/search.go's pass over everything that may hold dependents, with
-// what could not be listed the last time. After enough of them the owner goes.
+// search begins a pass, as in pkg/gc/search.go, over every resource that may hold
+// dependents. It begins with the resource that could not be listed the last time.
+// After the last pass the owner is released.
 func (a *attempt) search(m *model) {
 	if a.searches++; a.searches > passes {
 		a.letting = true
@@ -140,7 +142,7 @@ func (a *attempt) search(m *model) {
 	}
 }
 
-// holds is true if there may be dependents that nobody can list.
+// holds reports whether there may be dependents that nobody can list.
 func (m *model) holds() bool { return len(m.graph.Suspended()) > 0 }
 
 // list reads one resource for dependents.
@@ -181,7 +183,8 @@ func (a *attempt) listed(m *model) {
 	a.let(m)
 }
 
-// let has an owner's finalizer removed, now that its dependents are free.
+// let makes the call that removes the owner's finalizer, now that its dependents are
+// free.
 func (a *attempt) let(m *model) {
 	if a.rounds++; a.rounds > maxRounds {
 		a.fail()

@@ -21,8 +21,7 @@ import (
 
 var planSeed = flag.Uint64("model.plan", 0, "plan only in the random world of this seed")
 
-// TestPlans foretells deletions in random worlds, then makes them, and holds what happens
-// against what was foretold.
+// TestPlans plans deletions in random worlds, carries them out, and compares the outcome with the plan.
 func TestPlans(t *testing.T) {
 	if *planSeed != 0 {
 		tryPlan(t, *planSeed)
@@ -77,14 +76,14 @@ func tryPlan(t *testing.T, seed uint64) (res *plan.Result) {
 		defer m.close()
 		g := &generator{world: w, r: rand.New(rand.NewPCG(w.seed, 2))}
 		for n := 0; n < w.steps && m.wrong == nil; {
-			// Namespaces are no objects in these worlds: no plan knows that one ends.
+			// Namespaces are not objects in these worlds: no plan knows that one is being deleted.
 			if a := g.next(m); a.op == opEnd || m.apply(a) {
 				n++
 			}
 		}
 		m.settle()
 		m.elapse()
-		for range w.objects { // a world at rest has few left that own anything
+		for range w.objects { // in a world at rest few objects are left that own others
 			m.apply(g.create())
 		}
 		m.settle()
@@ -111,13 +110,13 @@ func tryPlan(t *testing.T, seed uint64) (res *plan.Result) {
 	return res
 }
 
-// deletion is what a user asks for.
+// deletion is a user's request.
 type deletion struct {
 	uids   []types.UID
 	keys   []graph.Key
 	policy policy
 	world  string // before
-	// reached holds what the deletion can change: dependents, and owners that wait for them.
+	// reached holds the objects that the deletion can change: dependents, and owners that wait for them.
 	reached map[types.UID]bool
 }
 
@@ -168,7 +167,7 @@ func drawDeletion(g *generator, m *model) *deletion {
 	return d
 }
 
-// owns is true if any object names a UID.
+// owns reports whether any object names a UID.
 func (m *model) owns(uid types.UID) bool {
 	for _, o := range m.server.objects {
 		if slices.ContainsFunc(o.refs, func(r graph.Reference) bool { return r.UID == uid }) {
@@ -178,7 +177,7 @@ func (m *model) owns(uid types.UID) bool {
 	return false
 }
 
-// describe writes down what is there.
+// describe lists all objects.
 func (m *model) describe() string {
 	var b strings.Builder
 	for _, o := range m.sortedObjects() {
@@ -208,7 +207,7 @@ func (d *deletion) describe(m *model, res *plan.Result) string {
 	return b.String()
 }
 
-// foretell asks for the plan.
+// foretell makes the plan.
 func (d *deletion) foretell(m *model) *plan.Result {
 	w := plan.Take(m.graph, d.keys)
 	for _, o := range w.Unseen(m.now, 1000) {
@@ -224,7 +223,7 @@ func (d *deletion) foretell(m *model) *plan.Result {
 	return w.Delete(d.policy, rules, m.now)
 }
 
-// carryOut deletes for real, and returns in which order objects ended.
+// carryOut deletes for real and returns the order in which objects ended.
 func (d *deletion) carryOut(g *generator, m *model) (ended []types.UID) {
 	tell := m.server.tell
 	m.server.tell = func(o *object, end bool) {
@@ -241,8 +240,8 @@ func (d *deletion) carryOut(g *generator, m *model) (ended []types.UID) {
 			}
 		}
 	}
-	// The collector is slow between two deletions, or fast, or anything in between, and so it
-	// is after the last; else it goes by the order of names.
+	// Between two deletions, and after the last, the collector may be slow, fast, or anything in between. Otherwise it works
+	// in the order of names.
 	pace := g.r.IntN(4)
 	for i, uid := range d.uids {
 		if i > 0 && pace == 1 {
@@ -262,8 +261,8 @@ func (d *deletion) carryOut(g *generator, m *model) (ended []types.UID) {
 	return ended
 }
 
-// nextTimer is when an object is to be looked at again, as long as any may be given up on;
-// then the zero time.
+// nextTimer returns when an object is to be looked at next, while a deadline of any foreground deletion is ahead; afterwards
+// the zero time.
 func (m *model) nextTimer() (next time.Time) {
 	if !slices.ContainsFunc(m.waiting(), func(k graph.Key) bool { return m.deadline(k).After(m.now) }) {
 		return next
@@ -276,7 +275,7 @@ func (m *model) nextTimer() (next time.Time) {
 	return next
 }
 
-// compare holds what has happened against what was foretold.
+// compare compares the outcome with the plan.
 func (d *deletion) compare(m *model, res *plan.Result, ended []types.UID) error {
 	var errs []error
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
@@ -286,7 +285,7 @@ func (d *deletion) compare(m *model, res *plan.Result, ended []types.UID) error 
 	}
 	for _, uid := range ended {
 		if !d.reached[uid] {
-			continue // a deadline from before
+			continue // a deadline from before the deletion
 		}
 		if o := foretold[uid]; o == nil || o.Fate != plan.Gone && !o.Uncertain {
 			bad("%s has gone, and that was not foretold", uid)
@@ -317,7 +316,7 @@ func (d *deletion) compare(m *model, res *plan.Result, ended []types.UID) error 
 			bad("%s: foretold references %v, it has %v", uid, left, now.refs)
 		}
 	}
-	// The order is defined for what follows upon one deletion; another one may come first.
+	// The order is defined for the events that follow from one deletion. Those of another deletion may come first.
 	place := map[types.UID]int{}
 	for i, uid := range ended {
 		place[uid] = i
@@ -335,8 +334,9 @@ func (d *deletion) compare(m *model, res *plan.Result, ended []types.UID) error 
 	return errors.Join(errs...)
 }
 
-// namedTwice tells which of the references name an owner that others of them name through another resource. Each resource has
-// a monitor: while only one has shown that the owner waits or has gone, the reference through it may be dropped.
+// namedTwice reports which references name an owner that others of them name through another resource. Each resource has a
+// monitor. While only one monitor has shown that the owner waits or has gone, the reference through its resource may be
+// dropped.
 func namedTwice(refs []graph.Reference) func(graph.Reference) bool {
 	return func(r graph.Reference) bool {
 		group, _ := splitAPIVersion(r.APIVersion)

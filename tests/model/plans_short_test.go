@@ -2,5 +2,5 @@
 
 package model
 
-// plans is in how many random worlds deletions are foretold.
+// plans is the number of random worlds in which deletions are planned.
 const plans = 1500

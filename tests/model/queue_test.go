@@ -8,7 +8,7 @@ import (
 	"github.com/reap-dev/reap/pkg/gc/graph"
 )
 
-// work is a step of a worker; false if it cannot be taken now.
+// work takes a step of a worker. It returns false if the step is not possible now.
 func (m *model) work(a action) bool {
 	switch a.op {
 	case opBegin:
@@ -26,24 +26,24 @@ func (m *model) work(a action) bool {
 
 // worker is one attempt: of the real code, or of its copy.
 type worker interface {
-	// choices is how many calls it is at.
+	// choices returns how many calls are under way.
 	choices() int
-	// step makes the nth call, or takes its answer in; false if there is none. fault makes
-	// a call fail: a read before it is sent, a write after it was done.
+	// step makes the nth call or processes its answer. It returns false if there is none.
+	// fault makes a call fail: a read before it is sent, a write after it was done.
 	step(m *model, n int, fault bool) bool
-	// ended is true once it is over, with what follows from that in the queues.
+	// ended reports whether the attempt is over, and updates the queues accordingly.
 	ended(m *model) bool
 }
 
-// job is what a worker is at.
+// job is the attempt that a worker makes.
 type job struct {
 	worker
 	key       graph.Key
 	orphaning bool
 }
 
-// takeUp has a worker begin with an object of one of the two queues, or with one that had
-// failed and waits for its delay to end.
+// takeUp has a worker begin with an object of one of the two queues, or with a failed one
+// that waits for its delay to end.
 func (m *model) takeUp(a action, queue, delayed map[graph.Key]bool, orphaning bool) bool {
 	if m.halted || m.workers[a.n] != nil || !queue[a.key] && !delayed[a.key] || m.underWay(a.key, orphaning) {
 		return false
@@ -64,7 +64,7 @@ func (m *model) takeUp(a action, queue, delayed map[graph.Key]bool, orphaning bo
 	return true
 }
 
-// rest takes the workers from their attempts that are over. One may end another's.
+// rest frees the workers whose attempts are over. One attempt may end another.
 func (m *model) rest() {
 	for n, j := range m.workers {
 		if j != nil && j.ended(m) {

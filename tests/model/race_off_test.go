@@ -2,8 +2,8 @@
 
 package model
 
-// slowness divides how much is tried.
+// slowness divides the amount of work.
 const slowness = 1
 
-// sampleStates bounds the states of each small world that are explored: all are.
+// sampleStates bounds the explored states of each small world; 0 means all.
 const sampleStates = 0

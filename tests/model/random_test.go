@@ -23,11 +23,11 @@ var (
 	searchSeed = flag.Uint64("model.seed", 0, "try only the random world of this seed")
 )
 
-// staleAtMost is the part of the worlds that may be stale: one of so many. About one of
-// twelve is.
+// staleAtMost bounds the share of worlds that may be stale: one in so many. About one
+// in twelve is.
 const staleAtMost = 5
 
-// world says what a random world is made of.
+// world describes a random world.
 type world struct {
 	seed            uint64
 	objects, steps  int
@@ -38,14 +38,15 @@ type world struct {
 	bogus, wrong    int // of a hundred references
 	relist, catalog int // of a thousand steps
 	fault           int // of a hundred calls
-	policies        int // of a hundred deletions, those that are not in the background
+	policies        int // of a hundred deletions, those that are not background deletions
 	blocking        int // of a hundred references
 	rings           int // of a hundred edits, those that make objects own each other
 	blind, timeouts bool
 	pauses, ends    bool // the collector is paused at times, and namespaces are deleted
 }
 
-// worldOf draws a world from its seed. Most are small: there the search is dense.
+// worldOf draws a world from its seed. Most worlds are small, so that the search is
+// dense.
 func worldOf(seed uint64) world {
 	r := rand.New(rand.NewPCG(seed, 0))
 	w := world{
@@ -129,7 +130,7 @@ func TestRulesHoldInLargeWorlds(t *testing.T) {
 
 func tryWorld(t *testing.T, seed uint64) *model { return run(t, worldOf(seed)) }
 
-// run takes the steps of a world, and cuts the history of a failure short.
+// run takes the steps of a world. If it fails, it shortens the history.
 func run(t *testing.T, w world) (m *model) {
 	synctest.Test(t, func(t *testing.T) { m = w.live(t) })
 	return m
@@ -184,7 +185,7 @@ func conclude(m *model, w world) error {
 	return m.compare()
 }
 
-// shrink takes out of a history whatever the failure does not need.
+// shrink removes from a history all steps that the failure does not need.
 func shrink(history []action, err error, w world) ([]action, error) {
 	for size := len(history) / 2; size > 0; {
 		removed := false
@@ -212,7 +213,7 @@ func replay(history []action, w world) error {
 	return conclude(m, w)
 }
 
-// TestOracleSeesWhatIsThere: a world without a collector must not pass.
+// TestOracleSeesWhatIsThere: a world whose collector does nothing must not pass.
 func TestOracleSeesWhatIsThere(t *testing.T) {
 	m := newModel(1, 1)
 	owner := object{namespace: "n", name: "o", uid: "o"}

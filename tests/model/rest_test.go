@@ -9,8 +9,8 @@ import (
 	"github.com/reap-dev/reap/pkg/gc/decide"
 )
 
-// settle lets the world come to rest without time passing: everything is
-// delivered, discovered and worked off, and failures are tried again.
+// settle brings the world to rest without time passing: all events are delivered, discovery
+// runs, all work is done, and failures are retried.
 func (m *model) settle() {
 	m.apply(action{op: opGoOn})
 	for quiet := 0; quiet < 2 && m.wrong == nil; {
@@ -58,7 +58,7 @@ func (m *model) settle() {
 				m.apply(action{op: opBreak})
 			}
 		}
-		// What fails for good fails again and moves nothing.
+		// An attempt that always fails fails again and changes nothing.
 		maps.Copy(m.queue, m.delayed)
 		maps.Copy(m.orphans, m.orphansDelayed)
 		clear(m.delayed)
@@ -72,14 +72,15 @@ func (m *model) settle() {
 	m.check()
 }
 
-// elapse lets time pass until nothing changes any more: the collector reads owners that no
-// monitor shows again from time to time.
+// elapse lets time pass until nothing changes any more. From time to time the collector reads
+// the owners again that no monitor shows.
 func (m *model) elapse() {
 	for quiet := 0; quiet < 2 && m.wrong == nil; quiet++ {
 		writes := m.server.writes
 		for _, k := range m.waiting() {
-			// Both may take longer than what follows, and the second longer than the first: as
-			// descendants go the deadline comes nearer, and that puts nobody into a queue.
+			// Both steps may take longer than the one after them, and the second longer than
+			// the first: the deadline comes nearer as descendants go, and that queues no
+			// object.
 			m.judgeDeadline(k)
 			m.apply(action{op: opExpire, key: k})
 			m.pass(max(0, m.timers[k].Sub(m.now)))
@@ -95,7 +96,7 @@ func (m *model) elapse() {
 	}
 }
 
-// compare holds the outcome against the oracle.
+// compare compares the outcome with the oracle.
 func (m *model) compare() error {
 	if m.wrong != nil {
 		return m.wrong

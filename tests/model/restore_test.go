@@ -19,8 +19,8 @@ import (
 
 var restoreSeed = flag.Uint64("model.restore", 0, "try only the restore of this seed")
 
-// TestRestoredBackupLosesNoObject restores random backups under new UIDs while the collector is held, relinks, and lets
-// the collector go on. It must delete exactly the objects that had lost their owners in the backup already.
+// TestRestoredBackupLosesNoObject restores random backups under new UIDs while the collector is held, relinks them, and
+// resumes the collector. It must delete exactly the objects whose owners were already missing in the backup.
 func TestRestoredBackupLosesNoObject(t *testing.T) {
 	if *restoreSeed != 0 {
 		tryRestore(t, *restoreSeed)
@@ -48,9 +48,9 @@ type restored struct{ objects, links, left, collected, conflicts int }
 type saved struct {
 	kind            *kind
 	namespace, name string
-	uid             types.UID // that it had
+	uid             types.UID // in the backup
 	refs            []graph.Reference
-	owners          []int // the objects that the references mean; -1 for one that is not there
+	owners          []int // the objects that the references mean; -1 for one that is missing
 }
 
 func tryRestore(t *testing.T, seed uint64) (done restored) {
@@ -67,7 +67,7 @@ func tryRestore(t *testing.T, seed uint64) (done restored) {
 }
 
 // backupOf draws a backup: chains, several owners, rings, the same names in many places, references by several versions and
-// kinds, and now and then an owner that was not there any more.
+// kinds, and now and then an owner that no longer existed.
 func backupOf(r *rand.Rand) (all []saved) {
 	taken := map[nameKey]bool{}
 	for range 2 + r.IntN(30) {
@@ -121,12 +121,12 @@ func apiVersion(k *kind, version string) string {
 	return k.Group + "/" + version
 }
 
-// restore lives through a restore: the collector is held, the objects come in any order and some of them not at all.
+// restore simulates a restore: the collector is held, and the objects are created in any order, some of them not at all.
 func restore(m *model, r *rand.Rand, backup []saved, done *restored) error {
 	m.apply(action{op: opHalt})
 	partial := r.IntN(3) == 0
 	there := map[int]types.UID{}
-	busy := func() { // what else happens meanwhile
+	busy := func() { // concurrent events and work
 		for range r.IntN(4) {
 			k := allKinds[r.IntN(len(allKinds))]
 			m.apply([]action{{op: opDeliver, kind: k}, {op: opResync}, {op: opRelist, kind: k, n: r.IntN(4)}, {op: opSweep, kind: k}}[r.IntN(4)])
@@ -174,7 +174,7 @@ func restore(m *model, r *rand.Rand, backup []saved, done *restored) error {
 	return judgeRestored(m, backup, there, done)
 }
 
-// planOf makes the plan of reap relink from what a list of the server shows.
+// planOf makes the plan of reap relink from a list of the server's objects.
 func planOf(m *model) relink.Plan {
 	g := graph.New()
 	g.SetCatalog(catalogs[len(catalogs)-1], m.now)
@@ -237,7 +237,7 @@ func rewrite(m *model, c relink.Change) (conflicts int) {
 	}
 }
 
-// judgeRestored holds what is left against what the references of the backup meant.
+// judgeRestored compares the objects that are left with what the references of the backup meant.
 func judgeRestored(m *model, backup []saved, there map[int]types.UID, done *restored) error {
 	gone := map[int]bool{}
 	for again := true; again; {

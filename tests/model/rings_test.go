@@ -14,9 +14,9 @@ import (
 // The oracle finds rings by following references one by one, from each object. It does not
 // compute components.
 
-// ringed returns the references within rings: those of a waiting object to a waiting
-// owner that it blocks, from which blocking references lead back to it. Only kinds that
-// counts is true of make one.
+// ringed returns the references within rings: those by which a waiting object blocks a
+// waiting owner from which blocking references lead back to the object. Only kinds for
+// which counts is true matter.
 func (f *facts) ringed(counts func(*kind) bool) (all []within) {
 	owners := map[types.UID][]within{}
 	for uid, d := range f.objects {
@@ -54,14 +54,14 @@ func (f *facts) ringed(counts func(*kind) bool) (all []within) {
 	return all
 }
 
-// certainlyBlocks is true if a reference of d holds its owner and is right. What
-// nobody serves is a guess.
+// certainlyBlocks reports whether a reference of d blocks its owner and is right.
+// References to unserved kinds are uncertain and do not count.
 func (f *facts) certainlyBlocks(d *object, r graph.Reference, owner *object) bool {
 	k := f.kindNamed(r)
 	return r.BlockOwnerDeletion == graph.True && k != nil && k.Monitored && f.names(d, r, owner)
 }
 
-// TestOracleKnowsRings: the oracle itself finds what is in a ring, and nothing else.
+// TestOracleKnowsRings: the oracle itself finds the members of rings, and nothing else.
 func TestOracleKnowsRings(t *testing.T) {
 	for name, tc := range map[string]struct {
 		objects []action

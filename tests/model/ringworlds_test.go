@@ -8,7 +8,7 @@ import (
 	"github.com/reap-dev/reap/pkg/gc/graph"
 )
 
-// blocks returns references to objects in the namespace n that hold them.
+// blocks returns blocking references to objects in the namespace n.
 func blocks(owners ...types.UID) (refs []graph.Reference) {
 	for _, o := range owners {
 		refs = append(refs, blocking(reference(alphas, "v1", object{name: string(o), uid: o})))
@@ -24,8 +24,8 @@ func alpha(uid types.UID, owners ...types.UID) action {
 
 func inForeground(uid types.UID) action { return action{op: opDelete, uid: uid, policy: foreground} }
 
-// ringWorlds returns objects that own each other, which users delete in the foreground
-// in every order, and what they do meanwhile. What is no ring must not be cut.
+// ringWorlds returns objects that own each other. Users delete them in the foreground in
+// every order, and act meanwhile. Chains that are no rings must not be cut.
 func ringWorlds() (worlds []smallWorld) {
 	add := func(name string, objects []action, scripts ...[]action) {
 		worlds = append(worlds, smallWorld{name: name, objects: objects, scripts: scripts, kinds: []*kind{alphas}, rested: true, looks: true})
@@ -67,10 +67,10 @@ func ringWorlds() (worlds []smallWorld) {
 	return append(worlds, dissolvingRings()...)
 }
 
-// dissolvingRings returns pairs that wait for each other when the collector starts. While
-// it looks at them somebody takes the ring apart.
+// dissolvingRings returns pairs that wait for each other when the collector starts. Users
+// take the ring apart while the collector looks at it.
 func dissolvingRings() (worlds []smallWorld) {
-	// waits returns a pair the second of which names the first as given.
+	// waits returns a pair; the second names the first by the given references.
 	waits := func(refs ...graph.Reference) []action {
 		objects := []action{alpha("a", "b"), alpha("b"), inForeground("a"), inForeground("b")}
 		objects[1].refs = refs

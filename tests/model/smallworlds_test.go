@@ -8,8 +8,8 @@ import (
 	"github.com/reap-dev/reap/pkg/gc/graph"
 )
 
-// smallWorlds returns an owner, another, and dependents that name them in every
-// way, against everything that users do to them.
+// smallWorlds returns two owners and dependents that name them in every way,
+// combined with everything that users do to them.
 func smallWorlds() (worlds []smallWorld) {
 	o := object{namespace: "n", name: "o", uid: "o"}
 	d := object{namespace: "n", name: "d", uid: "d"}
@@ -73,8 +73,8 @@ func smallWorlds() (worlds []smallWorld) {
 	return worlds
 }
 
-// policyWorlds returns an owner that is deleted in the foreground, or so that its
-// dependents stay, and what users do meanwhile.
+// policyWorlds returns an owner that is deleted with the policy Foreground or
+// Orphan, combined with what users do meanwhile.
 func policyWorlds() (worlds []smallWorld) {
 	o := object{namespace: "n", name: "o", uid: "o"}
 	d := object{namespace: "n", name: "d", uid: "d"}

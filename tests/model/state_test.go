@@ -16,11 +16,11 @@ import (
 	"github.com/reap-dev/reap/pkg/gc/graph"
 )
 
-// state is a digest of everything that can influence what happens next.
+// state is a digest of everything that can influence the next steps.
 type state [sha256.Size]byte
 
-// scribe writes a canonical state down. It is plain appending because it runs for
-// every step of every order.
+// scribe writes a state in canonical form. It only appends, because it runs for every step
+// of every order.
 type scribe struct{ b []byte }
 
 var scribes = sync.Pool{New: func() any { return &scribe{b: make([]byte, 0, 8192)} }}
@@ -71,7 +71,7 @@ func (s *scribe) object(o *object) {
 	s.refs(o.refs)
 }
 
-// forgotten is an age that nothing depends on any more: no read is believed for longer.
+// forgotten is the largest age that matters: no read is believed for longer.
 const forgotten = decide.RecheckAfter + time.Second
 
 // age writes how long ago a time is.
@@ -96,7 +96,7 @@ func (s *scribe) owners(owners []graph.OwnerView, now time.Time) {
 	}
 }
 
-// breaking writes the look for rings down, and what the oracle has noted meanwhile.
+// breaking writes the search for rings, and what the oracle has noted meanwhile.
 func (s *scribe) breaking(m *model) {
 	s.flag(m.waitingChanged, m.lookAgain, m.breaking != nil)
 	if m.breaking == nil {
@@ -136,9 +136,9 @@ func (s *scribe) members(members []graph.Member) {
 	}
 }
 
-// deadlines writes down what deadlines depend on, where foreground deletions time out: how
-// long ago something last went at or below each object that the graph knows, and how
-// long ago objects were deleted whose events are still to come.
+// deadlines writes what deadlines depend on if foreground deletions time out: how long ago
+// an object last went at or below each object that the graph knows, and how long ago
+// objects with pending events were deleted.
 func (s *scribe) deadlines(m *model) {
 	for _, uid := range slices.Sorted(maps.Keys(m.storages)) {
 		s.deletedAgo(m, m.server.objects[uid])
@@ -171,14 +171,14 @@ func (s *scribe) deletedAgo(m *model, o *object) {
 	}
 }
 
-// elapsed writes how long ago something was, up to when no deadline depends on it in a
-// small world.
+// elapsed writes how long ago a time is, up to the age beyond which no deadline in a small
+// world depends on it.
 func (s *scribe) elapsed(m *model, t time.Time) {
 	s.number(int(min(m.now.Sub(t), m.timeout.Base) / time.Millisecond))
 }
 
-// pass writes down what the oracle knows of a search: what it was for, and which references
-// there were before it.
+// pass writes what the oracle knows of a search: the resources that it lists, and which
+// references existed before it.
 func (s *scribe) pass(m *model, p *pass) {
 	if s.flag(p != nil); p == nil {
 		return
@@ -194,7 +194,7 @@ func (s *scribe) pass(m *model, p *pass) {
 	}
 }
 
-// witnessed writes down what the oracle holds to be known for good.
+// witnessed writes the proofs that the oracle counts as final.
 func (s *scribe) witnessed(m *model) {
 	s.number(len(m.witnessed))
 	for _, p := range slices.SortedFunc(maps.Keys(m.witnessed), func(x, y [2]types.UID) int {
@@ -205,7 +205,7 @@ func (s *scribe) witnessed(m *model) {
 	}
 }
 
-// ghosts writes down what objects of kinds that are hidden may last have shown.
+// ghosts writes the states in which hidden kinds may last have shown their objects.
 func (s *scribe) ghosts(m *model) {
 	f := facts{hidden: m.server.hidden}
 	for _, o := range m.server.ghosts {
@@ -215,8 +215,8 @@ func (s *scribe) ghosts(m *model) {
 	}
 }
 
-// stateOf digests a model. declared are all references that its world can ever
-// declare: what the graph knows is asked for by them.
+// stateOf digests a model. declared are all references that its world can ever declare;
+// they are used to query what the graph knows.
 func stateOf(m *model, positions []int, declared []graph.Reference) state {
 	s := scribes.Get().(*scribe)
 	defer scribes.Put(s)

@@ -6,8 +6,8 @@ import (
 	"github.com/reap-dev/reap/pkg/gc/graph"
 )
 
-// timeoutWorlds returns foreground deletions that something holds up until they time
-// out, which they may at any moment.
+// timeoutWorlds returns foreground deletions that are held up until they time out,
+// which may happen at any moment.
 func timeoutWorlds() (worlds []smallWorld) {
 	add := func(name string, objects []action, scripts ...[]action) *smallWorld {
 		worlds = append(worlds, smallWorld{name: "timeout, " + name, objects: objects, scripts: scripts, kinds: []*kind{alphas}, rested: true, timeouts: true})

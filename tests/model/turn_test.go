@@ -28,19 +28,20 @@ type real struct {
 	passes map[string]*pass
 }
 
-// pass is a search for dependents, of these resources, that began after so many writes.
+// pass is a search for dependents in the searched resources that began after so many
+// writes.
 type pass struct {
 	of       *turn // nil once it has ended
 	searched []*graph.Resource
 	writes   int
 }
 
-// atOnce is how many calls one turn makes at once. In small worlds that is all of them,
-// so that chance and not the order of a map says which comes first.
+// atOnce is the number of concurrent calls of one turn. In small worlds these are all
+// calls, so that the world and not the order of a map decides which comes first.
 const atOnce = 20
 
-// newReal returns a model whose workers run the real code. It has to be made, used and
-// closed within one synctest bubble, which tells when all turns have come to a call.
+// newReal returns a model whose workers run the real code. It must be made, used and
+// closed within one synctest bubble, which shows when every turn has reached a call.
 func newReal(workers, checkEvery int, timeout decide.Timeout) *model {
 	m := newModel(workers, checkEvery)
 	m.timeout = timeout
@@ -78,11 +79,11 @@ func (m *model) close() {
 }
 
 // entrance is the part of a queue that the collector sees. The world decides what comes
-// out.
+// out of the queue.
 type entrance struct {
-	workqueue.TypedDelayingInterface[graph.Key] // of which nothing else is called
+	workqueue.TypedDelayingInterface[graph.Key] // whose other methods are never called
 
-	mu            sync.Mutex // protects what follows from turns that go on side by side
+	mu            sync.Mutex // protects what follows from concurrent turns
 	ready, failed map[graph.Key]bool
 	later         map[graph.Key]time.Time
 	now           func() time.Time
@@ -107,30 +108,30 @@ func (e *entrance) AddAfter(k graph.Key, d time.Duration) {
 	}
 }
 
-// wake has an object looked at again at a time, unless it will be sooner.
+// wake schedules an object for a time, unless it is scheduled for an earlier one.
 func wake(timers map[graph.Key]time.Time, k graph.Key, at time.Time) {
 	if t, set := timers[k]; !set || at.Before(t) {
 		timers[k] = at
 	}
 }
 
-// turn is a turn of the real code: with an object, with an owner whose dependents are to
-// stay, or with the rings.
+// turn is a turn of the real code: with an object, with an owner that is being orphaned,
+// or with the rings.
 type turn struct {
 	key                graph.Key
 	orphaning, looking bool
 
-	mu    sync.Mutex // protects what follows from calls that are made side by side
+	mu    sync.Mutex // protects what follows from concurrent calls
 	calls []*request // under way
 	over  bool
 
 	// What follows is for the oracle.
 
-	// decided is when what is being done was decided, went when a dependent had last gone
-	// by then, and late is true if the object had waited long enough.
+	// decided is the time of the decision that is being carried out. went is when a
+	// dependent had last gone by then. late is true if the object had waited long enough.
 	decided, went time.Time
 	late          bool
-	// pass is the search that found nothing that names the owner any more.
+	// pass is the last search, which found no object that names the owner.
 	pass *pass
 }
 
@@ -155,9 +156,9 @@ func (r *real) begin(m *model, t *turn) *turn {
 	return t
 }
 
-// rest waits until every turn has come to a call, or to its end, and notes for the oracle
-// what they ask for. The end of an orphaning comes before the next search: it rests on
-// the one before.
+// rest waits until every turn has reached a call or ended, and records the new requests
+// for the oracle. The end of an orphaning is recorded before the next search, because it
+// rests on the one before.
 func (r *real) rest(m *model) {
 	synctest.Wait()
 	var asked []*request
@@ -189,7 +190,7 @@ func (t *turn) leave(r *request) {
 	t.calls = slices.DeleteFunc(t.calls, func(other *request) bool { return other == r })
 }
 
-// note notes for the oracle what a turn has just asked for.
+// note records a new request of the turn for the oracle.
 func (t *turn) note(m *model, r *request) {
 	if m.halted && !r.reads() {
 		m.fail("the collector is paused and asks to %s %s", r.method, r.place())
@@ -209,7 +210,7 @@ func (t *turn) note(m *model, r *request) {
 		if r.removesFinalizer() && t.pass == nil {
 			t.pass = p
 		}
-	case r.whole: // its finalizer is to go
+	case r.whole: // its finalizer is to be removed
 		v, shown := m.graph.View(t.key)
 		t.decided, t.went = m.now, m.went[t.key]
 		t.late = !shown || decide.From(m.graph, &v, m.options(), m.now).Reason == decide.TimedOut
@@ -220,7 +221,8 @@ func (t *turn) note(m *model, r *request) {
 
 func (t *turn) choices() int { return len(t.calls) }
 
-// step lets the nth call through to the server, or its answer back; false if there is none.
+// step delivers the nth call to the server, or its answer to the turn. It returns false
+// if there is no such call.
 func (t *turn) step(m *model, n int, fault bool) bool {
 	if n >= len(t.calls) {
 		return false

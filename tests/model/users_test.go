@@ -94,14 +94,14 @@ func (m *model) userStep(a action) bool {
 		}
 		s.setServed(a.kind, true, false)
 		mon := m.monitor(a.kind)
-		mon.ended = mon.ended && mon.suspended // another definition has come
+		mon.ended = mon.ended && mon.suspended // another definition has been created
 	}
 	return true
 }
 
-// empty deletes the objects of a kind in a namespace that ends, as the namespace controller
-// does: in the background, whatever has been asked for before. The namespace has ended once
-// nothing is in it. False if nothing is left to do.
+// empty deletes the objects of a kind in a namespace that is being deleted, as the namespace controller does: in the
+// background, whatever was requested before. The namespace is gone once it is empty. empty returns false if there was
+// nothing to do.
 func (m *model) empty(k *kind, namespace string) bool {
 	s := m.server
 	if !s.ending[namespace] || !s.served[k] {
@@ -123,12 +123,12 @@ func (m *model) empty(k *kind, namespace string) bool {
 	return s.writes != before || !left
 }
 
-// reachable is true if users can write to objects of a storage.
+// reachable reports whether users can write to the objects of a storage.
 func (m *model) reachable(storage string) bool {
 	return slices.ContainsFunc(allKinds, func(k *kind) bool { return k.storage == storage && m.server.served[k] })
 }
 
-// unserve makes a kind disappear, for good if it has ended.
+// unserve makes a kind disappear; if ended is true, for good.
 func (m *model) unserve(k *kind, ended bool) {
 	m.server.setServed(k, false, ended)
 	mon := m.monitor(k)
@@ -144,7 +144,7 @@ func (m *model) userDeleted(uid types.UID, held bool) {
 	m.intend(uid, func(o *object) { o.deleting = true })
 }
 
-// intend notes what a user has done to an object, unless he has deleted it.
+// intend records what a user has done to an object, unless the object was deleted by a user.
 func (m *model) intend(uid types.UID, change func(*object)) {
 	if o := m.users[uid]; o != nil {
 		changed := *o

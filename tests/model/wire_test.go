@@ -17,19 +17,19 @@ import (
 	"github.com/reap-dev/reap/pkg/gc/graph"
 )
 
-// wire is how the real code reaches the simulated server: without sockets, and not before
-// the world's next step says so.
+// wire connects the real code with the simulated server, without sockets. A request
+// proceeds only when a step of the world says so.
 type wire struct{}
 
-// request is one request of the real code. It stops until it is let through to the server,
-// and once more until its answer is.
+// request is one request of the real code. It stops until a step delivers it to the
+// server, and again until a step delivers its answer.
 type request struct {
 	turn            *turn
 	method          string
 	kind            *kind
 	version         string
 	namespace, name string // no name: a list
-	// whole is true if more than metadata is asked for.
+	// whole is true if the request asks for more than metadata.
 	whole bool
 	body  []byte
 
@@ -37,9 +37,9 @@ type request struct {
 	answered bool // by the server
 	answer   *http.Response
 	err      error
-	// found is the object that a read has found.
+	// found is the object that a read returned.
 	found *object
-	reply chan struct{} // closed to let the answer through
+	reply chan struct{} // closed to deliver the answer
 }
 
 type turnKey struct{}
@@ -48,7 +48,8 @@ type turnKey struct{}
 // was done.
 var errLost = errors.New("the connection is lost")
 
-// RoundTrip stops until the world has answered, or gives up as a client does.
+// RoundTrip blocks until the world has answered, or until the request's context is
+// cancelled.
 func (wire) RoundTrip(req *http.Request) (*http.Response, error) {
 	r, err := parse(req)
 	if err != nil {
@@ -96,7 +97,7 @@ func parse(req *http.Request) (*request, error) {
 		if r.body, err = io.ReadAll(req.Body); err != nil {
 			return nil, err
 		}
-		_ = req.Body.Close() // a RoundTripper has to; all has been read
+		_ = req.Body.Close() // a RoundTripper must close it; all has been read
 	}
 	return r, nil
 }
@@ -105,15 +106,15 @@ func (r *request) reads() bool { return r.method == http.MethodGet }
 
 func (r *request) lists() bool { return r.name == "" }
 
-// removesFinalizer is true for a patch that lets an owner go.
+// removesFinalizer reports whether the request is a patch that releases an owner.
 func (r *request) removesFinalizer() bool {
 	return r.method == http.MethodPatch && bytes.Contains(r.body, []byte(`"finalizers"`))
 }
 
-// place orders requests that are under way at once.
+// place is the order of requests that are under way at the same time.
 func (r *request) place() string { return place(r.kind, r.namespace, r.name) }
 
-// serve lets the request through to the server.
+// serve delivers the request to the server.
 func (r *request) serve(m *model) {
 	r.answered = true
 	switch {
@@ -146,7 +147,7 @@ func (r *request) list(m *model) {
 	r.answer = answer(http.StatusOK, l)
 }
 
-// precondition is what a write says of the object that it was decided on.
+// precondition finds the object of a write by the preconditions that the write carries.
 func (r *request) precondition(m *model, uid types.UID, version string) (*object, outcome) {
 	if uid == "" || version == "" {
 		m.fail("%s of %s without preconditions", r.method, r.place())
@@ -208,7 +209,7 @@ func (r *request) patch(m *model) {
 	r.respond(o, out)
 }
 
-// setFinalizers takes one of the collector's finalizers off an object; nothing else may
+// setFinalizers removes one of the collector's finalizers from an object; nothing else may
 // change.
 func (r *request) setFinalizers(m *model, o *object, finalizers []string) {
 	released := o.without(r.turn.orphaning)
@@ -251,7 +252,7 @@ func (r *request) setReferences(m *model, o *object, refs []graph.Reference) {
 	m.server.drop(o, drop)
 }
 
-// unblocked returns the references of an object that are to block no longer.
+// unblocked returns the references of an object that are no longer to block.
 func (r *request) unblocked(m *model, o *object, refs []graph.Reference) (unblock []graph.Reference) {
 	if len(refs) != len(o.refs) {
 		m.fail("the collector breaks a ring and leaves %s the references %v", o.uid, refs)
@@ -269,7 +270,7 @@ func (r *request) unblocked(m *model, o *object, refs []graph.Reference) (unbloc
 	return unblock
 }
 
-// respond answers with an object, or as the real server does when there is none.
+// respond answers with an object, or as the real server does if there is none.
 func (r *request) respond(o *object, out outcome) {
 	status := metav1.Status{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusFailure,
@@ -300,7 +301,7 @@ func answer(code int, body any) *http.Response {
 // held is the name of somebody else's finalizer.
 const held = "model/held"
 
-// metadata is an object as the server tells it.
+// metadata returns an object as the server shows it.
 func (o *object) metadata() *metav1.PartialObjectMetadata {
 	m := &metav1.PartialObjectMetadata{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "meta.k8s.io/v1", Kind: "PartialObjectMetadata"},

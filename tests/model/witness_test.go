@@ -12,14 +12,14 @@ import (
 func (m *model) witness(mon *monitor) {
 	e := mon.stream[0]
 	uid := e.rec.UID
-	// What is known of an owner lasts while this dependent names it.
+	// Facts about an owner last as long as this dependent names it.
 	for p := range m.witnessed {
 		if p[0] == uid && (e.what != shown || !refersTo(e.rec, p[1])) {
 			delete(m.witnessed, p)
 		}
 	}
 	if e.what == shown && !e.rec.WaitingForDependents() {
-		delete(m.went, graph.Key{Resource: mon.kind.GroupResource(), UID: uid}) // another wait counts from its own beginning
+		delete(m.went, graph.Key{Resource: mon.kind.GroupResource(), UID: uid}) // the next wait counts from its own beginning
 	}
 	if e.what != ended {
 		return
@@ -30,7 +30,7 @@ func (m *model) witness(mon *monitor) {
 			if d.UID != uid && refersTo(d, uid) {
 				p := [2]types.UID{d.UID, uid}
 				if mon.kind == mirrors && m.witnessed[p].kind != nil {
-					continue // both names of the kind have shown it; one is enough
+					continue // both resources have shown it; one is enough
 				}
 				m.witnessed[p] = witness{mon.kind, e.rec.Namespace, e.rec.Name}
 			}
@@ -38,7 +38,7 @@ func (m *model) witness(mon *monitor) {
 	}
 }
 
-// unwitness forgets what the objects of a kind made known: the graph has them no more.
+// unwitness forgets the proofs for the objects of a kind, which the graph no longer has.
 func (m *model) unwitness(k *kind) {
 	for p := range m.witnessed {
 		if m.storages[p[0]] == k.storage {

@@ -10,7 +10,7 @@ import (
 	"github.com/reap-dev/reap/pkg/gc/graph"
 )
 
-// These bounds are pkg/gc's.
+// These bounds are those of pkg/gc.
 const (
 	maxRounds      = 8
 	maxHeavyRounds = 2
@@ -36,48 +36,50 @@ const (
 	callList // read the objects of the first of toList
 )
 
-// attempt is pkg/gc/attempt.go's attempt as a machine that stops before each call
-// and again before it takes the answer in, so that anything can happen meanwhile.
+// attempt is the attempt of pkg/gc/attempt.go as a state machine. It stops before each
+// call and again before it processes the answer, so that anything can happen meanwhile.
 type attempt struct {
 	key      graph.Key
 	view     graph.View
-	live     *graph.Record // nil while the graph's record is good enough
+	live     *graph.Record // nil while the graph's record is sufficient
 	proved   []proof
 	rounds   int
 	decision decide.Decision
 
 	next call
-	// toVerify holds the owners that this round still has to read; unread is true if one
-	// of them could not be.
+	// toVerify holds the owners that are still to be read in this round. unread is true
+	// if the read of one of them failed.
 	toVerify []graph.OwnerView
 	unread   bool
-	// target is the object as it was read for its finalizer to be removed.
+	// target is the object as it was read before the removal of its finalizer.
 	target *object
-	// answered is true between a read and the taking in of its answer.
+	// answered is true between a read and the processing of its answer.
 	answered bool
 	answer   *object
 	out      outcome
 	asked    time.Time // when the read of an owner began
 	decided  time.Time
-	went     time.Time // when a dependent last had, of what was decided on
+	went     time.Time // when a dependent had last gone at the time of the decision
 
-	// orphaning is true for an attempt to orphan, which has what follows.
+	// orphaning is true for an orphaning attempt. The fields that follow belong to it.
 	orphaning bool
-	// free holds the dependents to be freed, the first as it was found, freeing how it was
-	// last read, and tries how often it has been tried.
+	// free holds the dependents to be freed. freeing is the first of them as it was last
+	// read, and tries is how often it has been tried.
 	free    []graph.Node
 	freeing *graph.Record
 	tries   int
-	// over is true if there are more to be freed than a turn is for.
+	// over is true if there are more dependents than a turn frees.
 	over bool
-	// unserved is true if one is known that nobody serves: the owner is not let go.
+	// unserved is true if a known dependent is of an unserved kind: then the owner is not
+	// released.
 	unserved bool
 	searches int
 	toList   []*graph.Resource
 	pass     *pass // the last search
-	letting  bool  // all that is left is the finalizer
+	letting  bool  // only the finalizer is left to be removed
 
-	// How it ended, once next is idle. turnOver is true if it is to go on.
+	// How it ended, once next is idle. turnOver is true if it is to continue in another
+	// turn.
 	failed, turnOver bool
 	again            time.Time
 }
@@ -101,7 +103,7 @@ func begin(m *model, k graph.Key) *attempt {
 	return a
 }
 
-// complete adds to the view what the graph does not know.
+// complete adds to the view the facts that the graph does not have.
 func (a *attempt) complete(m *model) {
 	for i := range a.view.Owners {
 		o := &a.view.Owners[i]
@@ -153,8 +155,9 @@ func (a *attempt) decide(m *model) {
 	}
 }
 
-// verifyNext goes on to the next owner that is to be read, and from the last to a
-// decision. One that somebody has read since the view was taken is not read again.
+// verifyNext continues with the next owner to be read, and after the last one with a
+// decision. An owner that another attempt has read since the view was taken is not read
+// again.
 func (a *attempt) verifyNext(m *model) {
 	for len(a.toVerify) > 0 {
 		o := a.toVerify[0]
@@ -176,7 +179,7 @@ func (a *attempt) verifyNext(m *model) {
 	}
 }
 
-// renew takes the view anew and decides.
+// renew takes a new view and decides.
 func (a *attempt) renew(m *model) {
 	if a.live != nil {
 		a.view = m.graph.ViewOf(a.key.Resource, a.live)
@@ -201,7 +204,7 @@ func (m *model) gone(k graph.Key, rec *graph.Record) {
 
 func (a *attempt) choices() int { return 1 }
 
-// step makes the call, or takes its answer in.
+// step makes the call, or processes its answer.
 func (a *attempt) step(m *model, _ int, fault bool) bool {
 	a.move(m, fault)
 	return true
@@ -279,19 +282,19 @@ func (a *attempt) move(m *model, fault bool) {
 	}
 }
 
-// get reads from the server, whole or only metadata.
+// get reads from the server: the whole object, or only its metadata.
 func (m *model) get(k *kind, version, namespace, name string, whole bool) (*object, outcome) {
 	m.called("get %s %s, whole: %v", version, place(k, namespace, name), whole)
 	return m.server.get(k, version, namespace, name)
 }
 
-// patch finds the object that is to be patched.
+// patch logs a patch and finds its object.
 func (m *model) patch(k *kind, rec *graph.Record, format string, args ...any) (*object, outcome) {
 	m.called("patch %s %s %s %s "+format, append([]any{k.Versions[0], place(k, rec.Namespace, rec.Name), rec.UID, rec.ResourceVersion}, args...)...)
 	return m.server.current(k, rec)
 }
 
-// wrote takes in the answer to a write of the object itself.
+// wrote processes the answer to a write of the object itself.
 func (a *attempt) wrote(m *model, out outcome, fault bool) {
 	switch {
 	case fault || out == unserved:
@@ -306,7 +309,7 @@ func (a *attempt) wrote(m *model, out outcome, fault bool) {
 	}
 }
 
-// released takes in the answer to the removal of a finalizer.
+// released processes the answer to the removal of a finalizer.
 func (a *attempt) released(m *model, out outcome, fault bool) {
 	if a.orphaning && !fault && out == conflict {
 		delete(m.orphaned, a.key.UID)
@@ -327,16 +330,16 @@ func (a *attempt) released(m *model, out outcome, fault bool) {
 	}
 }
 
-// forgetOrphaned notes, for the oracle, that of two attempts to orphan, one for each
-// resource that shows the owner, the later one's conflict makes the collector forget what
-// the earlier one did.
+// forgetOrphaned records for the oracle that the collector has forgotten an orphaning. If
+// two resources show the owner, there are two attempts, and a conflict of the later one
+// makes the collector forget the earlier one's result.
 func (m *model) forgetOrphaned(owner types.UID) {
 	if len(kindsOf(m.storages[owner])) > 1 {
 		m.server.forgotten[owner] = true
 	}
 }
 
-// take takes in the answer of a read.
+// take processes the answer of a read.
 func (a *attempt) take(m *model) {
 	switch {
 	case a.next == callVerify:
@@ -387,7 +390,7 @@ func (a *attempt) take(m *model) {
 	}
 }
 
-// verified takes in the answer of the read of an owner.
+// verified processes the answer to the read of an owner.
 func (a *attempt) verified(m *model) {
 	o := a.toVerify[0]
 	a.toVerify = a.toVerify[1:]
@@ -409,8 +412,8 @@ func (a *attempt) verified(m *model) {
 	a.verifyNext(m)
 }
 
-// noteStale notes, for the oracle, that the graph is about to be told of an owner's
-// presence, if that has ended meanwhile and the graph has no proof of it.
+// noteStale records for the oracle that the graph is about to learn of an owner's
+// presence although the owner is gone and the graph has no proof of that.
 func (m *model) noteStale(owner types.UID, at graph.Coordinates) {
 	if m.server.objects[owner] == nil && !m.graph.Known(owner, at).Proved() {
 		m.stale = true

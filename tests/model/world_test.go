@@ -30,30 +30,30 @@ var (
 	betas   = newKind("ex.io", "betas", "Beta", true, true, "betas", "v2", "v1")
 	mirrors = newKind("old.io", "mirrors", "Beta", true, true, "betas", "v1")
 	gammas  = newKind("ex.io", "gammas", "Gamma", false, true, "gammas", "v1")
-	// Nothing watches a shadow: it can own, and cannot be collected.
+	// A shadow has no monitor: it can own objects and cannot be collected.
 	shadows = newKind("ex.io", "shadows", "Shadow", true, false, "shadows", "v1")
 
 	allKinds = []*kind{alphas, betas, mirrors, gammas, shadows}
 )
 
-// object is what the server stores. It is immutable: a write stores another.
+// object is what the server stores. It is immutable: a write stores a new one.
 type object struct {
 	storage         string
 	namespace, name string
 	uid             types.UID
-	// version counts the writes to this object: enough for a precondition, and equal
-	// for histories that differ only in the order of writes to others.
+	// version counts the writes to this object. That is enough for a precondition, and
+	// it does not depend on the order of writes to other objects.
 	version  int
 	refs     []graph.Reference
 	deleting bool
 	// deletedAt is when somebody deleted it.
 	deletedAt time.Time
-	// timeout is its own for its foreground deletion: 0 for that of all, graph.NoTimeout for
-	// none.
+	// timeout is the object's own timeout for its foreground deletion: 0 for the
+	// default, graph.NoTimeout for none.
 	timeout time.Duration
-	// held is somebody else's finalizer; the two others are the collector's.
+	// held is a foreign finalizer; the two others are the collector's.
 	held, foreground, orphan bool
-	// named says when each reference came, for the oracle.
+	// named holds, for the oracle, when each reference was added.
 	named map[graph.Reference]moment
 }
 
@@ -65,7 +65,7 @@ type moment struct {
 
 func (o *object) waits() bool { return o.deleting && o.foreground }
 
-// without is the object without one of the collector's finalizers.
+// without returns the object without one of the collector's finalizers.
 func (o *object) without(orphan bool) *object {
 	released := *o
 	if orphan {
@@ -76,7 +76,7 @@ func (o *object) without(orphan bool) *object {
 	return &released
 }
 
-// bound is true if a finalizer holds the object.
+// bound reports whether a finalizer holds the object.
 func (o *object) bound() bool { return o.held || o.foreground || o.orphan }
 
 func (o *object) record() *graph.Record {
@@ -91,7 +91,8 @@ func (o *object) record() *graph.Record {
 	return r
 }
 
-// place is where an object is, or the objects of a namespace if there is no name.
+// place returns the path of an object, or of the objects of a namespace if the name is
+// empty.
 func place(k *kind, namespace, name string) string {
 	return path.Join(k.GroupResource().String(), namespace, name)
 }
@@ -108,18 +109,18 @@ const (
 	unserved // a generic 404: it proves nothing
 )
 
-// server is the API server: it alone knows what is true.
+// server is the API server: only it holds the true state.
 type server struct {
 	objects map[types.UID]*object
 	names   map[nameKey]types.UID
 	served  map[*kind]bool
-	// wasUnserved holds kinds that were not served at some time, and hidden those that
-	// are not now though their objects may exist.
+	// wasUnserved holds the kinds that were not served at some time. hidden holds those
+	// that are not served now though their objects may exist.
 	wasUnserved, hidden map[*kind]bool
 	// ending holds the namespaces that are being deleted.
 	ending map[string]bool
-	// tell is called for every change, with what remains of the object or, for
-	// its end, with its last state.
+	// tell is called for every change, with the new state of the object or, for its
+	// end, with the last one.
 	tell   func(o *object, ended bool)
 	writes int
 	now    time.Time
@@ -128,16 +129,16 @@ type server struct {
 
 	// waited says when an existing object ceased to wait for its dependents.
 	waited map[types.UID]time.Time
-	// orphaned holds owners that the collector has let go after they were deleted with
-	// propagation policy Orphan: as they were then.
+	// orphaned holds the owners that the collector has released after they were deleted
+	// with propagation policy Orphan, in their last state.
 	orphaned map[types.UID]*object
-	// orphaning holds every object that ever waited for that.
+	// orphaning holds every object that ever waited for orphaning.
 	orphaning map[types.UID]bool
-	// forgotten holds those of them that a user has deleted on other terms since, while
-	// somebody else's finalizer held them.
+	// forgotten holds those of the orphaned owners that a user has since deleted with
+	// another policy, while a foreign finalizer held them.
 	forgotten map[types.UID]bool
-	// ghosts holds every state that objects have had. While a kind is hidden, nobody can see
-	// that the last state which it showed of an object is over.
+	// ghosts holds every state that objects have had. While a kind is hidden, nobody
+	// can see that the last state shown of an object is outdated.
 	ghosts []*object
 }
 
@@ -154,8 +155,8 @@ func newServer() *server {
 	return s
 }
 
-// put stores an object. One that is being deleted and that nothing holds any more
-// ends with that.
+// put stores an object. An object that is being deleted and that no finalizer holds is
+// removed.
 func (s *server) put(o object) {
 	old := s.objects[o.uid]
 	if o.deleting && !o.bound() {
@@ -210,7 +211,7 @@ func (s *server) get(k *kind, version, namespace, name string) (*object, outcome
 	return s.objects[uid], ok
 }
 
-// current is get with the preconditions of a write.
+// current is get, with the preconditions of a write checked.
 func (s *server) current(k *kind, rec *graph.Record) (*object, outcome) {
 	o, out := s.get(k, k.Versions[0], rec.Namespace, rec.Name)
 	if out == ok && (o.uid != rec.UID || strconv.Itoa(o.version) != rec.ResourceVersion) {
@@ -219,8 +220,8 @@ func (s *server) current(k *kind, rec *graph.Record) (*object, outcome) {
 	return o, out
 }
 
-// policy is how an object is to be deleted; the zero value leaves it to the
-// finalizers that it has.
+// policy is how an object is to be deleted; the zero value leaves that to the object's
+// finalizers.
 type policy = metav1.DeletionPropagation
 
 const (
@@ -229,8 +230,8 @@ const (
 	orphan     = metav1.DeletePropagationOrphan
 )
 
-// end deletes an object, or marks it if something holds it then. A policy sets the
-// collector's finalizers, also on an object that is being deleted already.
+// end deletes an object, or marks it as being deleted if a finalizer holds it. A policy
+// sets the collector's finalizers, also on an object that is already being deleted.
 func (s *server) end(o *object, p policy) {
 	marked := *o
 	if !o.deleting {
@@ -260,7 +261,7 @@ func without(refs, drop []graph.Reference) []graph.Reference {
 	return slices.DeleteFunc(slices.Clone(refs), func(r graph.Reference) bool { return slices.Contains(drop, r) })
 }
 
-// unblock makes references of an object hold their owners no longer.
+// unblock sets blockOwnerDeletion to false in references of an object.
 func (s *server) unblock(o *object, unblock []graph.Reference) {
 	free := *o
 	free.refs = unblocking(o.refs, unblock)
@@ -277,8 +278,8 @@ func unblocking(refs, unblock []graph.Reference) []graph.Reference {
 	return refs
 }
 
-// setServed makes a kind appear or disappear. Unless it has ended, its objects stay in
-// the store, as when the server that answers for them is down.
+// setServed makes a kind appear or disappear. Unless the kind has ended, its objects
+// stay in the store, as when the server that serves them is down.
 func (s *server) setServed(k *kind, served, ended bool) {
 	s.served[k] = served
 	s.hidden[k] = !served && !ended

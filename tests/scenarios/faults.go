@@ -12,30 +12,30 @@ import (
 	"github.com/reap-dev/reap/tests/fakeapi/rig"
 )
 
-// faults are those that last, as far as they hide objects from the collector.
+// faults are the current faults, as far as they hide objects from the collector.
 type faults struct {
 	unreadable     map[string]bool // resources
 	undiscoverable map[string]bool // groups
 }
 
-// hide is true if a fault may keep objects of a resource out of the graph.
+// hide reports whether a fault may keep objects of a resource out of the graph.
 func (f *faults) hide(r *rig.Rig, res *fakeapi.Resource) bool {
 	unknown := r.Collector().Graph().Catalog().Resource(res.GroupResource()) == nil
 	return f.unreadable[res.Name] || f.undiscoverable[res.Group] && unknown
 }
 
-// begin makes the faults that a step names last until the next that names any:
+// begin makes the named faults last until the next step that names any:
 //
 //	none
-//	unreadable RESOURCE      no list, watch or read of it is answered but by 403
-//	generic 404 RESOURCE     reads of its objects are answered as by a proxy
-//	empty list RESOURCE      lists of it find nothing
+//	unreadable RESOURCE      every list, watch and read of it is answered with 403
+//	generic 404 RESOURCE     reads of its objects are answered with a 404 as of a proxy
+//	empty list RESOURCE      lists of it are empty
 //	undiscoverable GROUP     discovery of the group's versions fails
-//	changing RESOURCE        every delete meets an object that somebody has just changed
-//	hidden pause             lists do not find the pause's ConfigMap, and its watch shows its end
-//	lost events RESOURCE     no watch ever shows what becomes of its objects meanwhile
+//	changing RESOURCE        every object is changed just before its delete
+//	hidden pause             lists lack the pause's ConfigMap, and its watch shows its deletion
+//	lost events RESOURCE     no watch ever shows the changes of its objects during the fault
 //
-// Before the first delete of an object that is among quicker, it is updated.
+// An object among quicker is updated just before its first delete.
 func (f *faults) begin(r *rig.Rig, names []string, quicker []parsed) error {
 	*f = faults{unreadable: map[string]bool{}, undiscoverable: map[string]bool{}}
 	for _, res := range r.Resources() {
@@ -80,7 +80,7 @@ func (f *faults) begin(r *rig.Rig, names []string, quicker []parsed) error {
 		case "changing":
 			all = append(all, onDelete(func(c fakeapi.Call) {
 				if c.Resource == what {
-					_ = r.Ask(c.Resource, c.Namespace, c.Name) // one that has gone changes no more
+					_ = r.Ask(c.Resource, c.Namespace, c.Name) // one that is gone cannot change
 				}
 			}))
 			continue

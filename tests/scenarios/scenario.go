@@ -1,19 +1,19 @@
-// Package scenarios holds the collector's behaviours, one file each in testdata,
-// as steps that a person can read. See Scenario for what they may say.
+// Package scenarios holds the collector's behaviours as readable steps, one file each
+// in testdata. See Scenario for the fields.
 //
 // An object is written as
 //
 //	RESOURCE/[NAMESPACE/]NAME [(FINALIZER, …)] [<- KIND/NAME [FLAG …], …]
 //
-// in namespace ns unless another is named. Its UID is the name and how many objects
-// of the name there have been: the first "web" is web-1. A reference's flags are
-// blocking, unblocked (its blockOwnerDeletion is false), controller, uid=…, which is
-// NAME-1 otherwise, and version=…, for the apiVersion, which is the kind's preferred
-// one otherwise. What is expected is written the same way, with the word "deleting"
-// after the name of an object that has a deletionTimestamp.
+// in namespace ns unless another is named. Its UID is the name and a count of the
+// objects that had the name: the first "web" is web-1. A reference's flags are
+// blocking, unblocked (its blockOwnerDeletion is false), controller, uid=… (NAME-1 by
+// default), and version=… for the apiVersion (the kind's preferred one by default).
+// Expected objects are written the same way, with the word "deleting" after the name
+// of an object that has a deletionTimestamp.
 //
-// No scenario turns the clock: foreground deletions that time out, which none does in
-// a collector's first half minute, are with the tests of pkg/gc and tests/integration.
+// No scenario sets the clock. Foreground deletions time out only after a collector's
+// first half minute; they are tested in pkg/gc and tests/integration.
 package scenarios
 
 // Scenario is one behaviour.
@@ -23,47 +23,49 @@ type Scenario struct {
 	Steps []Step `yaml:"steps"`
 }
 
-// Step is what users do, then what is to be the case once the collector has come to
-// rest. Within a step things are done in the order of these fields.
+// Step is what users do, and then the state that is expected once the collector has
+// come to rest. The actions of a step happen in the order of these fields.
 type Step struct {
 	Say string `yaml:"say"`
-	// Fault begins: see faults.go. It lasts until "none".
+	// Fault lists faults that begin: see faults.go. They last until "none".
 	Fault []string `yaml:"fault"`
-	// Meanwhile are updates by users who are quicker: each is made just before the
-	// collector's first delete of the object takes effect. They end the fault before,
-	// and with the next fault.
+	// Meanwhile are updates by users who are quicker than the collector: each is made
+	// just before the collector's first delete of the object takes effect. They end
+	// the previous fault, and end with the next one.
 	Meanwhile []string `yaml:"meanwhile"`
 	// Define makes a kind be served: PLURAL.GROUP KIND VERSION… [cluster]
 	Define []string `yaml:"define"`
 	Create []string `yaml:"create"`
-	// Update gives an object the finalizers and references that are written.
+	// Update sets the finalizers and references of an object to those that are written.
 	Update []string `yaml:"update"`
-	// Ask changes what is asked for in objects' specs: their generations grow.
+	// Ask changes the specs of objects: their generations grow.
 	Ask []string `yaml:"ask"`
-	// Observe lets objects' controllers say that they have seen all that is asked for.
+	// Observe makes the controllers of objects write that they have observed the
+	// latest generation.
 	Observe []string `yaml:"observe"`
 	// Delete deletes as a user: OBJECT [Foreground|Background|Orphan|orphanDependents]
 	Delete []string `yaml:"delete"`
 	// Relist makes the monitors of resources list again.
 	Relist []string `yaml:"relist"`
-	// Collector is "start", "start without cycle detection", "start with sweeps", "stop",
-	// "pause" or "resume". While it is paused, its rest is that the graph shows what
-	// exists. A sweep takes five seconds to believe in a difference.
+	// Collector is "start", "start without cycle detection", "start with sweeps",
+	// "stop", "pause" or "resume". While the collector is paused, it is at rest once
+	// the graph shows what exists. A sweep takes five seconds to believe in a
+	// difference.
 	Collector string `yaml:"collector"`
 	// Await holds calls to wait for, each "CALL" or "CALL xN", before anything is
-	// looked at: what lasts as long as a fault does not come to rest. Without it the
-	// collector's rest is waited for; with an empty one, nothing.
+	// compared: during a fault the collector may never come to rest. Without Await,
+	// the step waits for the collector's rest; with an empty one, for nothing.
 	Await []string `yaml:"await"`
-	// Rest waits for the collector's rest after Await, too.
+	// Rest makes the step wait for the collector's rest after Await, too.
 	Rest bool `yaml:"rest"`
 
-	// Objects are all that exist, but definitions.
+	// Objects are all existing objects except definitions.
 	Objects []string `yaml:"objects"`
-	// Graph is what the graph counts.
+	// Graph holds the expected counts of the graph.
 	Graph *Graph `yaml:"graph"`
-	// Calls are those that the collector has made in this step, in any order,
-	// without those of its monitors. One that begins with "may" is made or not, as
-	// often as events are late.
+	// Calls are those that the collector has made in this step, in any order, without
+	// those of its monitors. A call that begins with "may" is optional, because events
+	// can be late.
 	Calls []string `yaml:"calls"`
 	// Gone are the objects that ended in this step, in this order.
 	Gone []string `yaml:"gone"`
@@ -71,7 +73,7 @@ type Step struct {
 	Events []string `yaml:"events"`
 }
 
-// Graph is what the graph counts, definitions among it.
+// Graph holds the graph's counts, including definitions.
 type Graph struct {
 	Nodes   int `yaml:"nodes"`
 	Edges   int `yaml:"edges"`

@@ -48,7 +48,7 @@ func TestScenarios(t *testing.T) {
 	}
 }
 
-// play does what a step says and compares.
+// play takes a step and compares the outcome.
 func play(t *testing.T, r *rig.Rig, now *faults, s Step) {
 	calls, revision := len(r.Calls(0)), r.Revision()
 	if err := act(r, now, s); err != nil {
@@ -101,7 +101,7 @@ func play(t *testing.T, r *rig.Rig, now *faults, s Step) {
 			if i := slices.Index(missing, call); i >= 0 {
 				missing = slices.Delete(missing, i, i+1)
 			} else if slices.Contains(s.Calls, "may "+call) {
-				continue // made beyond what has to be made
+				continue // an optional call
 			}
 			have = append(have, call)
 		}
@@ -117,7 +117,7 @@ func play(t *testing.T, r *rig.Rig, now *faults, s Step) {
 		}
 	}
 	if s.Events != nil {
-		// They are written behind the workers' backs, and never twice.
+		// Events are written asynchronously, and never twice.
 		r.Until("events", func() bool { return len(r.Warnings()) >= len(s.Events) })
 		var have []string
 		for _, e := range r.Warnings() {
@@ -128,8 +128,8 @@ func play(t *testing.T, r *rig.Rig, now *faults, s Step) {
 	}
 }
 
-// compareStats holds the graph's counts against the store's. Only what the faults hide may be
-// missing from the graph.
+// compareStats compares the graph's counts with those of the store. Only objects that the
+// faults hide may be missing from the graph.
 func compareStats(t *testing.T, r *rig.Rig, now *faults) {
 	t.Helper()
 	var want graph.Stats
@@ -163,7 +163,7 @@ func compare(t *testing.T, what string, have, want []string) {
 	}
 }
 
-// act does what users do in a step.
+// act takes the actions of a step.
 func act(r *rig.Rig, now *faults, s Step) error {
 	var errs []error
 	each := func(texts []string, do func(p parsed) error) {

@@ -13,8 +13,8 @@ import (
 	"github.com/reap-dev/reap/tests/fakeapi"
 )
 
-// apiVersions are the preferred ones of the kinds that are not in v1. A reference
-// may name a kind that nobody serves.
+// apiVersions are the preferred versions of the kinds outside v1. A reference may
+// name a kind that is not served.
 var apiVersions = map[string]string{
 	"Deployment": "apps/v1", "ReplicaSet": "apps/v1", "Job": "batch/v1", "Widget": "example.com/v1", "Gadget": "example.com/v1",
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/reap-dev/reap/tests/fakeapi/rig"
 )
 
-// deleteOptions are those that the words after a deleted object's name ask for.
+// deleteOptions returns the options that the words after a deleted object's name stand for.
 func deleteOptions(words []string) metav1.DeleteOptions {
 	if len(words) == 0 {
 		return metav1.DeleteOptions{}
@@ -24,7 +24,7 @@ func deleteOptions(words []string) metav1.DeleteOptions {
 	return metav1.DeleteOptions{PropagationPolicy: &policy}
 }
 
-// update gives an object the finalizers and references that are written.
+// update sets an object's finalizers and references to those that are written.
 func update(r *rig.Rig, p parsed) error {
 	return r.Update(p.resource, p.meta.Namespace, p.meta.Name, func(m *metav1.ObjectMeta) {
 		m.Finalizers, m.OwnerReferences = p.meta.Finalizers, p.meta.OwnerReferences

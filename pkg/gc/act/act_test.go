@@ -65,8 +65,8 @@ func found(m metav1.ObjectMeta) http.HandlerFunc {
 	}
 }
 
-// What may be taken for the absence of an owner is the heart of the matter: an
-// answer that is misread here deletes what somebody still needs.
+// Only one kind of answer proves that an owner is absent. An answer that is misread
+// here deletes an object that is still needed.
 func TestOnlyTheResourcesOwnNotFoundProvesAbsence(t *testing.T) {
 	own := &metav1.StatusDetails{Name: "owner", Kind: "configmaps"}
 	for name, tc := range map[string]struct {
@@ -116,7 +116,7 @@ func TestOnlyTheResourcesOwnNotFoundProvesAbsence(t *testing.T) {
 			if fact.State == graph.Present && !fact.Seen.Equal(now) {
 				t.Errorf("seen at %v", fact.Seen)
 			}
-			// A resourceVersion would ask a cache instead of the store.
+			// With a resourceVersion, a cache could answer instead of the store.
 			if want := "/api/v1/namespaces/ns/configmaps/owner"; path != want {
 				t.Errorf("asked %s, want %s", path, want)
 			}
@@ -124,8 +124,8 @@ func TestOnlyTheResourcesOwnNotFoundProvesAbsence(t *testing.T) {
 	}
 }
 
-// A reference's name is anybody's choice, and must not become a path that the collector
-// may read and its author may not.
+// Users choose the names in references. A name must not become a path that the
+// collector may read and the reference's author may not.
 func TestOwnerWhoseNameIsAPathIsNotReadAtAll(t *testing.T) {
 	a := against(t, func(_ http.ResponseWriter, r *http.Request) { t.Errorf("asked %s", r.URL.RequestURI()) })
 	for _, name := range []string{"owner/proxy/secret", "../secrets/owner", "..", ".", "owner%2Fproxy"} {
@@ -174,8 +174,8 @@ func TestDeleteNamesWhatWasDecidedOn(t *testing.T) {
 	}
 }
 
-// References are dropped by whole value: of two that differ only in a flag, one
-// can be proved dangling and the other belong to somebody who will need it.
+// References are dropped by whole value: if two references differ only in a flag, one
+// can be proved dangling while the other is still needed.
 func TestDropReferencesLeavesAllOthers(t *testing.T) {
 	yes, no := true, false
 	refs := []metav1.OwnerReference{
@@ -219,7 +219,8 @@ func TestDropReferencesLeavesAllOthers(t *testing.T) {
 	}
 }
 
-// TestSetReferencesNamesTheObjectThatWasDecidedOn and writes each reference with all its fields.
+// TestSetReferencesNamesTheObjectThatWasDecidedOn: the patch carries the object's UID
+// and resourceVersion, and all fields of each reference.
 func TestSetReferencesNamesTheObjectThatWasDecidedOn(t *testing.T) {
 	yes, no := true, false
 	refs := []metav1.OwnerReference{
@@ -307,7 +308,7 @@ func TestListReadsAllPagesOrFails(t *testing.T) {
 	}
 }
 
-// TestReadIsOfOneObject: whoever asks for an object is not told of another with its name.
+// TestReadIsOfOneObject: a read of an object never returns another object of the same name.
 func TestReadIsOfOneObject(t *testing.T) {
 	gone := &metav1.StatusDetails{Name: "n", Kind: "configmaps"}
 	for _, c := range []struct {

@@ -103,7 +103,7 @@ func TestNoCallOutlivesItsTimeout(t *testing.T) {
 	}
 }
 
-// In a pause nothing that writes is even sent, and reads are.
+// During a pause no write is even sent; reads are.
 func TestRefusedWriteIsNotSent(t *testing.T) {
 	for name, call := range calls {
 		t.Run(name, func(t *testing.T) {
@@ -142,8 +142,8 @@ func TestMarkedOwnerWaitsOnlyOnceItIsDeleted(t *testing.T) {
 	}
 }
 
-// The API server takes an absent blockOwnerDeletion for false, but whoever compares what
-// was written with what was wanted does not.
+// The API server treats an absent blockOwnerDeletion as false. A client that compares
+// the stored references with those it wrote does not.
 func TestUnblockWritesFalse(t *testing.T) {
 	yes, no := true, false
 	rec := aRecord()
@@ -165,7 +165,8 @@ func TestUnblockWritesFalse(t *testing.T) {
 	}
 }
 
-// With a resourceVersion a cache could answer, which proves nothing; without a limit a list of everything comes at once.
+// With a resourceVersion a cache could answer, and that proves nothing. Without a limit
+// the whole list would arrive in one response.
 func TestReadsAndListsAskTheStore(t *testing.T) {
 	for _, name := range []string{"read", "read of the status", "list"} {
 		asked := ""
@@ -186,7 +187,7 @@ func TestReadsAndListsAskTheStore(t *testing.T) {
 	}
 }
 
-// A reference is judged at its own coordinates, of which its version is one.
+// A reference is judged at its own coordinates, and these include its version.
 func TestOwnerIsReadAtTheReferencesVersion(t *testing.T) {
 	asked := ""
 	a := through(t, func(r *http.Request) (*http.Response, error) {

@@ -6,10 +6,11 @@ import (
 	"github.com/reap-dev/reap/pkg/gc/graph"
 )
 
-// TestSightThatTheMonitorContradictsIsNotFinal: a live read that was sent before
-// the owner's foreground deletion is taken in after the event of it. For a second
-// the owner counts as solid; no event need wake the dependent afterwards, and it
-// would hold the owner for ever. Whatever rests on a read has to be looked at again.
+// TestSightThatTheMonitorContradictsIsNotFinal: a live read that was sent before the
+// owner's foreground deletion can arrive after the event of the deletion. For a
+// second the owner counts as solid. No event need wake the dependent afterwards, and
+// the dependent would block the owner for ever. A decision that rests on a read
+// therefore has to be made again.
 func TestSightThatTheMonitorContradictsIsNotFinal(t *testing.T) {
 	o := owner("o", func(o *graph.OwnerView) { o.Observed, o.Fact = waiter, present(0) })
 	v := graph.View{Record: &graph.Record{Namespace: "n", Name: "d", UID: "d"}, Owners: []graph.OwnerView{o}}

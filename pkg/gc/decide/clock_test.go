@@ -8,8 +8,8 @@ import (
 	"github.com/reap-dev/reap/tests/jump"
 )
 
-// TestJumpsOfTheClock: somebody sets the clock while a foreground deletion waits. It is given up on neither earlier nor later, whether
-// the clock went forward or back, also if it was paused meanwhile, and objects that are shown anew say what they said before.
+// TestJumpsOfTheClock: somebody sets the clock forward or back while a foreground deletion waits. The deletion times out neither
+// earlier nor later, also if the collector was paused meanwhile. An object that is shown again carries the same deletion timestamp.
 func TestJumpsOfTheClock(t *testing.T) {
 	widgets := &graph.Resource{Name: "widgets", Kind: "Widget", Versions: []string{"v1"}, Namespaced: true, Monitored: true}
 	gr := widgets.GroupResource()

@@ -30,7 +30,8 @@ func TestDeadline(t *testing.T) {
 	}
 }
 
-// TestDeadlineIsLookedBehindOnlyWhenItHasPassed: what is below is not counted before.
+// TestDeadlineIsLookedBehindOnlyWhenItHasPassed: descendants are not counted before the deadline
+// has passed.
 func TestDeadlineIsLookedBehindOnlyWhenItHasPassed(t *testing.T) {
 	o := Options{Timeout: Timeout{Base: time.Minute, PerDependent: time.Second}}
 	v := &graph.View{Record: waiter, Wait: graph.Wait{Progress: now}}
@@ -55,7 +56,7 @@ func TestPausesWithin(t *testing.T) {
 	}
 }
 
-// A pause puts the deadline off, whether what is below has been counted or not.
+// A pause extends the deadline, whether or not the descendants have been counted.
 func TestPauseSinceTheLastProgressBelow(t *testing.T) {
 	o := Options{Timeout: Timeout{Base: time.Minute, PerDependent: time.Second}, Pauses: Pauses{{now.Add(30 * time.Second), now.Add(90 * time.Second)}}}
 	v := &graph.View{Record: waiter, Wait: graph.Wait{Progress: now}, Survey: &graph.Survey{Descendants: 5, Progress: now.Add(10 * time.Second)}}

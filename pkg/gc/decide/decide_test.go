@@ -34,7 +34,8 @@ func waits(ago time.Duration) graph.Fact {
 	return graph.Fact{State: graph.Present, Seen: now.Add(-ago), Waiting: true}
 }
 
-// Owners as the graph would describe them; the reference's UID tells them apart.
+// owner returns an owner as the graph would describe it; the UIDs of the references tell owners
+// apart.
 func owner(uid string, change func(*graph.OwnerView)) graph.OwnerView {
 	o := graph.OwnerView{
 		Reference:  graph.Reference{APIVersion: "v1", Kind: "Thing", Name: uid, UID: types.UID(uid)},
@@ -95,7 +96,7 @@ func TestJudge(t *testing.T) {
 		{"kind unknown", "n", ow{}, Unknown},
 		{"kind unknown, gone while it was served", "n", ow{Fact: gone}, Dangling},
 		{"kind unknown, gone, cluster-scoped dependent", "", ow{Fact: gone}, Dangling},
-		// A live read of a kind that nobody serves any more says less than an event does.
+		// Once a kind is no longer served, an earlier live read proves less than an event does.
 		{"kind unknown, absent while it was served", "n", ow{Fact: absent}, Unknown},
 		{"kind unknown, seen", "n", ow{Fact: present(0)}, Unknown},
 		{"version unknown", "n", ow{KindServed: true}, Unknown},
@@ -201,7 +202,7 @@ func TestDecide(t *testing.T) {
 		if got := Decide(&v, Options{}, now); !reflect.DeepEqual(got, c.want) {
 			t.Errorf("%s:\n got %+v\nwant %+v", c.name, got, c.want)
 		}
-		// Whatever its owners, an object that somebody has deleted is left to itself.
+		// The owners of an object that is being deleted do not matter.
 		for _, r := range []graph.Record{
 			{Deleting: true},
 			{Deleting: true, Foreground: true},
@@ -219,7 +220,7 @@ func TestDecide(t *testing.T) {
 				t.Errorf("%s, %+v:\n got %+v\nwant %+v", c.name, r, got, want)
 			}
 		}
-		// What no monitor shows is read before anything else, whatever it is.
+		// An object that its monitor no longer shows is read before anything else, in any state.
 		for _, r := range []graph.Record{{}, {Deleting: true}, {Deleting: true, Foreground: true}, {Deleting: true, Orphan: true}} {
 			v.Record, v.Missing = &r, true
 			if got, want := Decide(&v, Options{}, now), (Decision{Action: Confirm, Reason: Missing}); !reflect.DeepEqual(got, want) {
@@ -229,7 +230,7 @@ func TestDecide(t *testing.T) {
 	}
 }
 
-// An object that never had an owner has none to lose, whatever names it.
+// An object without owner references stays, whether or not other objects name it as their owner.
 func TestObjectWithoutOwnersStays(t *testing.T) {
 	for _, dependents := range []bool{false, true} {
 		v := graph.View{Record: &graph.Record{Namespace: "n", Name: "d", UID: "d"}, HasDependents: dependents}
@@ -257,7 +258,8 @@ func TestReadsOfOneDecisionAreBounded(t *testing.T) {
 	if got := decide(solid); !reflect.DeepEqual(got, want) {
 		t.Errorf("beside a solid owner: got %+v", got)
 	}
-	// One solid owner is enough to keep it and to drop what is known to dangle.
+	// One solid owner is enough to keep the object and to drop the references that are known to
+	// dangle.
 	if got := decide(dangling, solid); got.Action != Drop || !slices.Equal(got.Drop, []graph.Reference{dangling.Reference}) {
 		t.Errorf("beside a solid owner and a dangling one: got %+v", got)
 	}
@@ -350,7 +352,7 @@ func TestDeleteHonoursAFinalizerThatIsThere(t *testing.T) {
 		{false, false, metav1.DeletePropagationBackground},
 		{true, false, metav1.DeletePropagationForeground},
 		{false, true, metav1.DeletePropagationOrphan},
-		// Orphaning loses nothing that cannot be deleted afterwards.
+		// Orphaning is the safe choice: the dependents can still be deleted afterwards.
 		{true, true, metav1.DeletePropagationOrphan},
 	} {
 		v := graph.View{Record: &graph.Record{Namespace: "n", Foreground: c.foreground, Orphan: c.orphan}, Owners: []graph.OwnerView{dangling}}
@@ -361,7 +363,8 @@ func TestDeleteHonoursAFinalizerThatIsThere(t *testing.T) {
 		if d := Decide(&v, Options{}, now); d.Action != Delete || d.Policy != c.want {
 			t.Errorf("foreground %v, orphan %v, with dependents: %s %s", c.foreground, c.orphan, d.Action, d.Policy)
 		}
-		// A waiting owner has its dependents' dependents wait too, and keeps the rest.
+		// For a waiting owner, an object that has dependents is deleted in the foreground. The
+		// policy of the others does not change.
 		v.Owners = []graph.OwnerView{owner("waiting", func(o *graph.OwnerView) { o.Observed, o.Fact = waiter, waits(0) }), dangling}
 		if d := Decide(&v, Options{}, now); d.Action != Delete || d.Policy != metav1.DeletePropagationForeground {
 			t.Errorf("foreground %v, orphan %v, with dependents, of a waiting owner: %s %s", c.foreground, c.orphan, d.Action, d.Policy)

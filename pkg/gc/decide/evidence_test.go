@@ -20,10 +20,10 @@ type evidence struct {
 	at  graph.Coordinates
 }
 
-// TestDeleteNeedsEvidenceAtItsOwnCoordinates drives a real graph through random
-// histories and keeps a list of every proof that was ever handed to it. Whatever
-// happens, Delete and Drop rest on a proof for each reference's UID at that
-// reference's own place, and not on an owner that a monitor shows there.
+// TestDeleteNeedsEvidenceAtItsOwnCoordinates drives a real graph through random histories
+// and records every proof that the graph was given. Delete and Drop must always rest on a
+// proof for each reference's UID at that reference's own coordinates, and no monitor may
+// show the owner there.
 func TestDeleteNeedsEvidenceAtItsOwnCoordinates(t *testing.T) {
 	steps := size.Of(30_000, 300_000, 1_000_000)
 	r := rand.New(rand.NewPCG(5, 6))
@@ -67,14 +67,14 @@ func TestDeleteNeedsEvidenceAtItsOwnCoordinates(t *testing.T) {
 type evidenceWorld struct {
 	r       *rand.Rand
 	g       *graph.Graph
-	served  bool // both kinds are; otherwise neither
+	served  bool // whether both kinds are served; otherwise neither is
 	objects map[graph.Key]*graph.Record
 	proofs  map[evidence]bool
-	// waits holds what a live read has just found in foreground deletion, and nothing
-	// has contradicted since.
+	// waits holds the owners that a live read has just found in foreground deletion and
+	// that nothing has contradicted since.
 	waits map[evidence]bool
-	// waited holds what an older read has found in foreground deletion: that counts once a
-	// monitor shows it too.
+	// waited holds the owners that an older read found in foreground deletion. Such a read
+	// counts once a monitor shows the same.
 	waited  map[evidence]bool
 	version int
 	log     string
@@ -178,7 +178,7 @@ func (w *evidenceWorld) step() {
 	}
 }
 
-// proved says why a reference may not be taken for dangling; nil if it may.
+// proved returns why a reference may not be judged dangling, or nil if it may.
 func (w *evidenceWorld) proved(ref graph.Reference, namespace string) error {
 	at := graph.Coordinates{Kind: ref.Kind, Name: ref.Name, Namespace: namespace}
 	switch {

@@ -15,31 +15,31 @@ import (
 	"github.com/reap-dev/reap/tests/size"
 )
 
-// The safety property, said again without the code under test: what must be true
-// of every reference before an object may go.
+// The safety property, stated again without the code under test: what must be true of every reference before an
+// object may be deleted.
 
-// mayDangle is true if a reference may count as naming nobody.
+// mayDangle reports whether a reference may count as dangling.
 func mayDangle(o *graph.OwnerView, namespace string) bool {
 	proved := o.Fact.State == graph.Gone || o.Fact.State == graph.Absent
 	switch {
 	case o.Observed != nil || !proved:
 		return false
 	case o.Resource == nil:
-		// An event's proof outlives the kind; nothing is known of another version.
+		// The proof by an event outlives the kind. If only the version is not served, nothing is known.
 		return !o.KindServed && o.Fact.State == graph.Gone
 	}
 	return namespace != "" || !o.Resource.Namespaced
 }
 
-// mayWait is true if a reference may count as naming somebody who waits for his
-// dependents: only a live read can say so, and not for long.
+// mayWait reports whether a reference may count as naming an owner that waits for its dependents. Only a live read
+// can prove that, and not for long.
 func mayWait(o *graph.OwnerView, namespace string, now time.Time) bool {
 	return o.Resource != nil && (namespace != "" || !o.Resource.Namespaced) &&
 		o.Fact.State == graph.Present && o.Fact.Waiting && now.Sub(o.Fact.Seen) < mayWaitFor(o) && !mayBeCalledOff(o)
 }
 
-// mayWaitFor is thirty seconds as long as the monitor shows it too, not at an older version; a second otherwise. Here
-// versions are letters and single digits.
+// mayWaitFor returns how long such a read counts: thirty seconds if the monitor shows the same at no older version, a
+// second otherwise. Here versions are letters and single digits.
 func mayWaitFor(o *graph.OwnerView) time.Duration {
 	shown := o.Observed != nil && o.Observed.Deleting && o.Observed.Foreground
 	if shown && (o.Observed.ResourceVersion == o.Fact.Version || digits(o) && o.Observed.ResourceVersion > o.Fact.Version) {
@@ -57,13 +57,13 @@ func digits(o *graph.OwnerView) bool {
 	return digit(o.Observed.ResourceVersion) && digit(o.Fact.Version)
 }
 
-// mayBeSolid is true if a reference may count as naming somebody.
+// mayBeSolid reports whether a reference may count as solid.
 func mayBeSolid(o *graph.OwnerView, namespace string, now time.Time) bool {
 	if o.Resource == nil || namespace == "" && o.Resource.Namespaced {
 		return false
 	}
 	shown := o.Observed != nil && !(o.Observed.Deleting && o.Observed.Foreground)
-	limit := time.Second // what a monitor shows is newer, sooner or later
+	limit := time.Second // the monitor soon shows something newer
 	if o.Observed == nil && o.Resource.Monitored {
 		limit = time.Minute
 	} else if o.Observed == nil {
@@ -130,7 +130,7 @@ func checkDecision(v *graph.View, o Options, now time.Time, d Decision) error {
 			return fmt.Errorf("drops nothing")
 		}
 		if len(orphaned) > 0 {
-			dangling = orphaned // the rest is decided about on what is left
+			dangling = orphaned // the other references are decided about afterwards
 		}
 		for _, r := range d.Drop {
 			if !dangling[r] {
@@ -156,7 +156,7 @@ func checkDecision(v *graph.View, o Options, now time.Time, d Decision) error {
 			}
 		}
 	case Nothing:
-		// Garbage must not stay either, nor an answer be awaited that nobody asks for.
+		// Garbage must not stay either, and no decision may wait for an answer that nobody asks for.
 		if !v.Record.Deleting && len(v.Owners) > 0 {
 			if len(orphaned) > 0 {
 				return fmt.Errorf("keeps references to an owner that was orphaned")
@@ -218,7 +218,7 @@ func checkRelease(v *graph.View, o Options, now time.Time, d Decision) error {
 	case v.Blocking == 0 && settled && followed:
 		want = Decision{Action: Release, Reason: NothingBlocks}
 	case v.Blocking == 0 && known:
-		// A matter of seconds, whatever the deadline.
+		// It takes only seconds, whatever the deadline.
 	case ask:
 		want.Action = Survey
 	case late:
@@ -245,8 +245,8 @@ func buildOptions(next func() byte) (o Options) {
 	return o
 }
 
-// buildView reads a view from bytes: anything that the graph can hand out. The
-// graph finds no owner for a reference that cannot be resolved.
+// buildView reads a view from bytes. It can build every view that the graph can return. The graph finds no owner for
+// a reference that cannot be resolved.
 func buildView(next func() byte) *graph.View {
 	v := &graph.View{Record: &graph.Record{Name: "d", UID: "d"}}
 	b := next()
@@ -356,7 +356,7 @@ func TestSafetyByTheMillion(t *testing.T) {
 	}
 }
 
-// FuzzDecide holds the same property over views read from bytes, and purity.
+// FuzzDecide checks the same property over views read from bytes, and that Decide is pure.
 func FuzzDecide(f *testing.F) {
 	r := rand.New(rand.NewPCG(3, 4))
 	for n := range 40 {

@@ -42,7 +42,7 @@ func of(records []*Record) *Graph {
 	return g
 }
 
-// BenchmarkApply applies one event at each turn, to a graph that has, or is to have, 100,000 objects.
+// BenchmarkApply applies one event per iteration to a graph that holds, or will hold, 100,000 objects.
 func BenchmarkApply(b *testing.B) {
 	records := world(populated)
 	gr := things.GroupResource()
@@ -132,7 +132,7 @@ func BenchmarkWhole(b *testing.B) {
 	}
 }
 
-// waitingWorld returns n objects in foreground deletion, of which each blocks the owners that it is given.
+// waitingWorld returns n objects in foreground deletion; object i blocks the owners that owners(i) lists.
 func waitingWorld(n int, owners func(i int) []int) []*Record {
 	records := world(n)
 	for i, r := range records {
@@ -162,8 +162,8 @@ func side(first, n int) []int {
 	return all
 }
 
-// BenchmarkCycles looks for rings where there are as many, or as large, as somebody could make. The time for a ring of
-// 100,000 must be about ten times that for one of 10,000.
+// BenchmarkCycles searches for rings in graphs that hold as many rings, or as large ones, as a user could make. The
+// time for a ring of 100,000 must be about ten times that for one of 10,000.
 func BenchmarkCycles(b *testing.B) {
 	for _, bench := range []struct {
 		name    string
@@ -199,8 +199,8 @@ func BenchmarkCycles(b *testing.B) {
 	}
 }
 
-// BenchmarkDeletedFromDepth deletes, from the end, a chain of objects in foreground deletion; everything above is to
-// have progress from it, and the first is viewed after each. The whole chain is one turn.
+// BenchmarkDeletedFromDepth deletes a chain of objects in foreground deletion from its end. Each deletion is progress
+// for every object above it, and the first object is viewed after each. One iteration deletes the whole chain.
 func BenchmarkDeletedFromDepth(b *testing.B) {
 	for _, n := range []int{10, 100, 1000, 20_000} {
 		b.Run(strconv.Itoa(n), func(b *testing.B) {

@@ -6,7 +6,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// A second DELETE can put an object into foreground deletion that is being deleted already, and so close a ring.
+// A second DELETE can put an object that is already being deleted into foreground deletion, and so
+// close a ring.
 func TestForegroundDeletionOfWhatIsBeingDeletedMayCloseARing(t *testing.T) {
 	g := newGraph(t)
 	ring := object("n", "o", blocking(to(widgets, "o")))
@@ -39,7 +40,7 @@ func TestFinalizerOfWhatIsNotDeletedIsLookedAt(t *testing.T) {
 	}
 }
 
-// No server renames an object; were one to, an owner would not be let go by that.
+// No server renames objects. Even if one did, that would not release an owner.
 func TestOwnerThatIsBlockedUnderAnotherNameIsNotReleased(t *testing.T) {
 	g := newGraph(t)
 	g.show(widgets, waiting(object("n", "o")))
@@ -50,7 +51,7 @@ func TestOwnerThatIsBlockedUnderAnotherNameIsNotReleased(t *testing.T) {
 	if v, _ := g.View(key(widgets, "o")); v.Blocking != 1 {
 		t.Errorf("%d references block it", v.Blocking)
 	}
-	// A blocking reference is to a name.
+	// A blocking reference includes the owner's name.
 	other := waiting(object("n", "o"))
 	other.Name = "p"
 	wantKeys(t, "the owner renamed", g.show(widgets, other), key(widgets, "o"))
@@ -59,7 +60,7 @@ func TestOwnerThatIsBlockedUnderAnotherNameIsNotReleased(t *testing.T) {
 	}
 }
 
-// Searching thousands of references at each update of an object would cost everybody.
+// Searching thousands of references at each update of an object would slow down all events.
 func TestObjectWithManyReferencesIsDecidedAboutUnsearched(t *testing.T) {
 	for n, want := range map[int]bool{searchedReferences: false, searchedReferences + 1: true} {
 		g := newGraph(t)
@@ -74,7 +75,8 @@ func TestObjectWithManyReferencesIsDecidedAboutUnsearched(t *testing.T) {
 	}
 }
 
-// What an aggregated server had proved holds no more once its store has started over; what others have does.
+// Facts from an aggregated server no longer hold once its store has started over. Facts from other
+// servers still do.
 func TestForgetFactsOfOneKind(t *testing.T) {
 	for name, fact := range map[string]Fact{
 		"gone": {State: Gone}, "absent": {State: Absent}, "present": {State: Present, Seen: epoch}, "waiting": {State: Present, Seen: epoch, Waiting: true},

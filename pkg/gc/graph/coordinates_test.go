@@ -6,8 +6,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// TestReferenceIsJudgedByItsOwnCoordinates has one owner, observed, and references
-// to its UID that are right or wrong in each way.
+// TestReferenceIsJudgedByItsOwnCoordinates has one observed owner and references to its
+// UID: right ones, and ones that are wrong in each way.
 func TestReferenceIsJudgedByItsOwnCoordinates(t *testing.T) {
 	right := to(widgets, "o")
 	with := func(change func(*Reference)) Reference { r := right; change(&r); return r }
@@ -57,8 +57,8 @@ func TestReferenceIsJudgedByItsOwnCoordinates(t *testing.T) {
 				if got.Fact != (Fact{}) {
 					t.Errorf("something is proved: %+v", got.Fact)
 				}
-				// The owner's end is a proof at the owner's own place and nowhere else, in
-				// whatever version.
+				// The owner's deletion is a proof at the owner's own coordinates, in any
+				// version, and nowhere else.
 				g.end(widgets, o)
 				got = g.owners(mirrors, "d")[0]
 				if proved := got.Fact.State == Gone; proved != (c.at == at(widgets, "n", "o") && c.ref.UID == "o") {

@@ -16,8 +16,8 @@ func many(n int) *Record {
 	return rec
 }
 
-// TestEventCostsWhatHasChanged: an update of an object with 8,000 references that changes
-// none allocates nothing, one that changes one allocates for that one.
+// TestEventCostsWhatHasChanged: an update of an object with 8,000 references allocates
+// nothing if it changes none of them. If it changes one, it allocates for that one.
 func TestEventCostsWhatHasChanged(t *testing.T) {
 	g := newGraph(t)
 	rec := many(8000)
@@ -50,8 +50,8 @@ func TestEventCostsWhatHasChanged(t *testing.T) {
 	g.check()
 }
 
-// TestForeignReferencesDoNotBlock: thousands of objects elsewhere that name an owner, by a
-// kind that nobody serves or by its own, are neither counted nor in its way.
+// TestForeignReferencesDoNotBlock: a thousand objects in another namespace name an owner,
+// by an unknown kind and by its own. Their references neither count nor block it.
 func TestForeignReferencesDoNotBlock(t *testing.T) {
 	g := newGraph(t)
 	unknown := blocking(to(widgets, "o"))

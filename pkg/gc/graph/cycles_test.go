@@ -91,8 +91,9 @@ func TestCycles(t *testing.T) {
 	}
 }
 
-// What looks like a reference to a member and is none: another name, another
-// namespace, another kind, an unserved version, not blocking.
+// Some references look like blocking references to a member and are not: they
+// differ in name, kind, group or UID, their version is not served, or they do not
+// block.
 func TestOnlyCertainReferencesMakeARing(t *testing.T) {
 	for name, change := range map[string]func(*Reference){
 		"name":       func(r *Reference) { r.Name = "x" },
@@ -114,7 +115,7 @@ func TestOnlyCertainReferencesMakeARing(t *testing.T) {
 	}
 }
 
-// A ring of any length fits: nothing recurses.
+// Rings may have any length: nothing recurses.
 func TestLongRing(t *testing.T) {
 	const n = 200_000
 	w := newRingWorld(t)
@@ -126,8 +127,8 @@ func TestLongRing(t *testing.T) {
 	}
 }
 
-// Against reachability, worked out naively: two objects are in one ring if each
-// reaches the other.
+// TestCyclesAgainstReachability compares with naively computed reachability: two
+// objects are in one ring if each reaches the other.
 func TestCyclesAgainstReachability(t *testing.T) {
 	for seed := range uint64(3000) {
 		rnd := rand.New(rand.NewPCG(seed, 0))

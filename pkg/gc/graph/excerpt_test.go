@@ -10,7 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// excerptWorld has a root with many dependents, each with one of its own and another owner beside.
+// excerptWorld returns a graph whose root has many dependents. Each of them has a dependent of its
+// own and further owners.
 func excerptWorld(dependents int) (g *Graph, gr schema.GroupResource, now time.Time) {
 	now = time.Date(2026, 5, 4, 3, 2, 1, 0, time.UTC)
 	r := &Resource{Name: "things", Kind: "Thing", Versions: []string{"v1"}, Namespaced: true, Monitored: true}
@@ -67,7 +68,7 @@ func TestExcerptHoldsWhatIsReached(t *testing.T) {
 	if !x.Lists(gr) {
 		t.Error("the resource is listed")
 	}
-	// Nothing that happens to the copy happens to the graph.
+	// Changes to the copy do not change the graph.
 	v, _ := x.View(Key{gr, "root"})
 	x.Deleted(gr, v.Record, time.Time{})
 	if _, ok := g.View(Key{gr, "root"}); !ok || g.Check() != nil {
@@ -75,7 +76,7 @@ func TestExcerptHoldsWhatIsReached(t *testing.T) {
 	}
 }
 
-// An owner in foreground deletion goes once what blocks it has gone, and its other dependents with it.
+// An owner in foreground deletion goes once nothing blocks it, and its other dependents follow.
 func TestExcerptReachesWaitingOwners(t *testing.T) {
 	g, gr, now := excerptWorld(1)
 	v, _ := g.View(Key{gr, "beside"})
@@ -95,7 +96,7 @@ func TestExcerptReachesWaitingOwners(t *testing.T) {
 	}
 }
 
-// Events are taken in while a large part is copied, and the copy stays sound.
+// Events are applied while a large part is copied, and the copy stays consistent.
 func TestExcerptLetsEventsIn(t *testing.T) {
 	g, gr, now := excerptWorld(4 * excerptPiece)
 	contains := func(n Node) Contents {
@@ -106,7 +107,7 @@ func TestExcerptLetsEventsIn(t *testing.T) {
 	}
 	var pieces int
 	x := g.Excerpt([]Key{{gr, "root"}}, func(n Node) Contents {
-		// Called between two pieces, when whoever writes may: an event that comes now is taken in.
+		// This runs between two pieces, when others may write: an event that arrives now is applied.
 		if pieces++; pieces%excerptPiece == 0 {
 			g.Upsert(gr, &Record{Namespace: "n", Name: fmt.Sprint("new", pieces), UID: types.UID(fmt.Sprint("new", pieces)), ResourceVersion: "1"}, now)
 			if v, ok := g.View(Key{gr, types.UID(fmt.Sprint("leaf-d", pieces))}); ok {

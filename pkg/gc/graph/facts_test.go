@@ -21,7 +21,7 @@ func TestDeletedProvesAndVanishedDoesNot(t *testing.T) {
 			t.Errorf("owner %s: %+v", o.Reference.UID, o)
 		}
 	}
-	// A live read has told what became of it.
+	// A live read has found that it is gone.
 	g.end(widgets, object("n", "p"))
 	if o := g.owners(things, "d")[1]; o.Observed != nil || o.Fact.State != Gone {
 		t.Errorf("after a live read: %+v", o)
@@ -52,7 +52,7 @@ func TestLearn(t *testing.T) {
 		if f := g.owners(things, "d")[0].Fact; f != (Fact{}) {
 			t.Errorf("it was kept: %+v", f)
 		}
-		// That it is there, and waits, is not against what the monitor shows.
+		// A read that finds it there and waiting does not contradict the monitor.
 		waits := Fact{State: Present, Seen: epoch, Waiting: true}
 		g.learn("o", here, waits)
 		if f := g.owners(things, "d")[0].Fact; f != waits {
@@ -119,8 +119,8 @@ func TestAppearanceOverrulesWhatWasProvedThere(t *testing.T) {
 	}
 }
 
-// TestFactsLiveWithTheReferences: what is proved of a UID is kept while anything
-// names it, and no longer; otherwise the graph would grow with every owner that ever was.
+// TestFactsLiveWithTheReferences: facts about a UID are kept as long as a reference names
+// it. Otherwise the graph would grow with every owner that ever existed.
 func TestFactsLiveWithTheReferences(t *testing.T) {
 	gone := func(g *checked) bool { return g.probe("n", to(widgets, "o")).Fact.State == Gone }
 	start := func(t *testing.T) *checked {
@@ -171,7 +171,7 @@ func TestFactsLiveWithTheReferences(t *testing.T) {
 			if gone(g) {
 				t.Error("kept")
 			}
-			// Whoever names it again has to ask again.
+			// A new reference has to be verified again.
 			g.AddResource(things.GroupResource(), things.GroupKind(), epoch)
 			g.show(things, object("n", "f", to(widgets, "o")))
 			if gone(g) {
@@ -189,8 +189,8 @@ func TestFactsLiveWithTheReferences(t *testing.T) {
 	})
 }
 
-// TestGoneStaysWhenTheKindIsNoLongerServed: when a CRD goes, its objects go first;
-// what they owned must not be kept because the kind cannot be resolved afterwards.
+// TestGoneStaysWhenTheKindIsNoLongerServed: when a CRD is deleted, its objects go first.
+// Their dependents must not be kept merely because the kind can no longer be resolved.
 func TestGoneStaysWhenTheKindIsNoLongerServed(t *testing.T) {
 	for _, c := range []struct {
 		name      string
@@ -219,8 +219,8 @@ func TestGoneStaysWhenTheKindIsNoLongerServed(t *testing.T) {
 	}
 }
 
-// Somebody can write a reference to one UID again and again, each time with another
-// name, while another reference keeps the UID known.
+// A user can write references to one UID again and again, each time with another name,
+// while another reference keeps the UID known.
 func TestFactsOfOneUIDAreBounded(t *testing.T) {
 	g := newGraph(t)
 	g.show(things, object("n", "keeps", to(widgets, "o")))

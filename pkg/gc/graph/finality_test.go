@@ -2,26 +2,27 @@ package graph
 
 import "testing"
 
-// TestLateReadDoesNotOverwriteProof: the answer of a live read that was sent
-// before the owner ended arrives after the DELETED event. Gone and Absent are
-// final, so the stale presence must not replace them: it would keep the dependents
-// for RecheckAfter with nothing to wake them; and for ever if the owner's kind goes
-// too, because then nobody can be asked again.
+// TestLateReadDoesNotOverwriteProof: the answer of a live read that was sent before the
+// owner's deletion arrives after the DELETED event. Gone and Absent are final, so the
+// stale presence must not replace them: it would keep the dependents for RecheckAfter
+// with nothing to wake them. If the owner's kind goes too, it would keep them for ever,
+// because the owner can no longer be read.
 func TestLateReadDoesNotOverwriteProof(t *testing.T) {
 	here := at(widgets, "n", "o")
 	stale := Fact{State: Present, Seen: epoch}
 	t.Run("gone", func(t *testing.T) {
 		g := newGraph(t)
-		g.show(things, object("n", "d", to(widgets, "o"))) // unverified: a worker asks, and is told that it is there
+		g.show(things, object("n", "d", to(widgets, "o"))) // unverified: a worker reads the owner and finds it
 		g.show(widgets, object("n", "o"))                  // the monitor catches up
-		g.end(widgets, object("n", "o"))                   // and shows the end
-		g.learn("o", here, stale)                          // only now the worker tells what it was told
+		g.end(widgets, object("n", "o"))                   // and shows the deletion
+		g.learn("o", here, stale)                          // only now the worker reports what it read
 		if f := g.owners(things, "d")[0].Fact; f.State != Gone {
 			t.Errorf("the proof is lost: %+v", f)
 		}
 	})
 	t.Run("absent", func(t *testing.T) {
-		// Two workers ask, one before and one after the end of an owner without a monitor.
+		// Two workers read an owner that has no monitor, one before and one after its
+		// deletion.
 		g := newGraph(t)
 		g.show(things, object("n", "d", to(widgets, "o")))
 		g.learn("o", here, Fact{State: Absent})
@@ -31,8 +32,9 @@ func TestLateReadDoesNotOverwriteProof(t *testing.T) {
 		}
 	})
 	t.Run("absent over gone", func(t *testing.T) {
-		// Only Gone outlives the kind (TestGoneStaysWhenTheKindIsNoLongerServed): with a
-		// late Absent in its place, and then the kind gone, the dependents stay for ever.
+		// Only Gone outlives the kind (TestGoneStaysWhenTheKindIsNoLongerServed). If a
+		// late Absent replaced it and the kind went afterwards, the dependents would stay
+		// for ever.
 		g := newGraph(t)
 		g.show(things, object("n", "d", to(widgets, "o")))
 		g.end(widgets, object("n", "o"))
@@ -54,9 +56,9 @@ func TestLateReadDoesNotOverwriteProof(t *testing.T) {
 }
 
 // TestEndInOneResourceProvesNothingWhileATwinOfTheKindShowsIt: two resources of a group
-// may serve one kind. The end of an object in one is no proof while the other still
-// shows it at the same place. Else the dependents would be deleted without a live
-// read when the other then merely vanishes from a list.
+// may serve one kind. The deletion of an object in one is no proof while the other still
+// shows it at the same coordinates. Otherwise the dependents would be deleted without a
+// live read if the object then merely vanished from the other's list.
 func TestEndInOneResourceProvesNothingWhileATwinOfTheKindShowsIt(t *testing.T) {
 	gadgets := *widgets
 	gadgets.Name = "gadgets"

@@ -13,8 +13,8 @@ import (
 	"github.com/reap-dev/reap/tests/size"
 )
 
-// FuzzGraph reads bytes as a history and holds the graph against its invariants
-// and the naive model after every step.
+// FuzzGraph reads bytes as a history. After every step it checks the graph's
+// invariants and compares it with the naive model.
 func FuzzGraph(f *testing.F) {
 	f.Add([]byte{})
 	// Hand-made: owner, dependent, end, late read; twins; a resource that leaves.
@@ -39,8 +39,8 @@ func FuzzGraph(f *testing.F) {
 	})
 }
 
-// TestRandomHistories is the fuzz target's comparison over histories long enough
-// for objects to come back.
+// TestRandomHistories makes the fuzz target's comparison over histories that are
+// long enough for objects to come back.
 func TestRandomHistories(t *testing.T) {
 	n, steps := size.Of(20, 100, 1000), 0
 	for seed := range uint64(n) {
@@ -61,7 +61,7 @@ func TestRandomHistories(t *testing.T) {
 	size.Power(t, fmt.Sprintf("histories=%d steps=%d", n, steps))
 }
 
-// The values that histories are made of: few, so that they meet.
+// The values that histories are made of: few, so that they coincide.
 var (
 	fuzzUIDs       = []types.UID{"a", "b", "c", "d", "e"}
 	fuzzNames      = []string{"a", "b"}
@@ -89,7 +89,7 @@ type history struct {
 	graph *Graph
 	naive *naive
 	log   []string
-	last  string // what the last step returned differently; empty if nothing
+	last  string // how the results of the last step differ; empty if they do not
 }
 
 func newHistory(b []byte) *history {
@@ -116,8 +116,8 @@ func (h *history) next(n int) int {
 func choose[T any](h *history, from []T) T { return from[h.next(len(from))] }
 
 func (h *history) record() *Record {
-	// An object's name and namespace are its own for ever, as a rule: the choice is
-	// weighted by the UID.
+	// As a rule an object keeps its name and namespace for ever: the UID decides
+	// most choices.
 	rec := &Record{UID: choose(h, fuzzUIDs), ResourceVersion: "1"}
 	rec.Name = fuzzNames[int(rec.UID[0])%len(fuzzNames)]
 	rec.Namespace = fuzzNamespaces[int(rec.UID[0])%len(fuzzNamespaces)]
@@ -148,7 +148,7 @@ func (h *history) reference() Reference {
 	return ref
 }
 
-// step applies one operation to both and notes if they return different keys.
+// step applies one operation to both and notes whether they return different keys.
 func (h *history) step() {
 	var got, want []Key
 	now := epoch.Add(time.Duration(len(h.log)) * time.Second)
@@ -221,7 +221,7 @@ func (h *history) step() {
 	}
 }
 
-// compare holds the graph against its own invariants and the model.
+// compare checks the graph's own invariants and compares it with the model.
 func (h *history) compare() error {
 	if err := h.graph.Check(); err != nil {
 		return err
@@ -283,7 +283,7 @@ func sameView(a, b View) bool {
 		slices.Equal(a.Owners, b.Owners)
 }
 
-// probes declare every right reference there can be, one object a namespace.
+// probes declare every right reference there can be, with one object per namespace.
 var probes = func() map[string]*Record {
 	all := map[string]*Record{}
 	for _, namespace := range fuzzNamespaces {

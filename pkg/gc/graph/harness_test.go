@@ -31,7 +31,7 @@ type checked struct {
 	now time.Time // of the next event
 }
 
-// newGraph knows and announces the whole universe.
+// newGraph returns a graph in which the whole universe is served and announced.
 func newGraph(t testing.TB) *checked {
 	t.Helper()
 	g := &checked{New(), t, epoch}
@@ -101,8 +101,8 @@ func (g *checked) owners(r *Resource, uid types.UID) []OwnerView {
 	return v.Owners
 }
 
-// probe returns what the graph would tell an object in a namespace about one
-// reference, whether or not anything declares it.
+// probe returns what the graph would show an object in a namespace about one
+// reference, whether or not any object declares it.
 func (g *checked) probe(namespace string, ref Reference) OwnerView {
 	return g.ViewOf(things.GroupResource(), &Record{Namespace: namespace, UID: "probe", References: []Reference{ref}}).Owners[0]
 }
@@ -141,8 +141,8 @@ func at(r *Resource, namespace, name string) Coordinates {
 	return Coordinates{Group: r.Group, Kind: r.Kind, Namespace: namespace, Name: name}
 }
 
-// wantKeys compares sets: the order of what is returned means nothing, and
-// looking at an object twice does no harm.
+// wantKeys compares sets: the order of the keys means nothing, and looking at an
+// object twice does no harm.
 func wantKeys(t testing.TB, what string, got []Key, want ...Key) {
 	t.Helper()
 	if g, w := keySet(got), keySet(want); !slices.Equal(g, w) {

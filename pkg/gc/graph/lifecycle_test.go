@@ -57,7 +57,7 @@ func TestDeletedLeavesNothingOfTheObject(t *testing.T) {
 	if _, ok := g.View(key(things, "d")); ok {
 		t.Error("a deleted object is still shown")
 	}
-	g.end(things, d) // once more: an event for an object never shown
+	g.end(things, d) // again: an event for an object that is not shown
 	g.wantStats(0, 0, 0)
 }
 
@@ -173,8 +173,7 @@ func TestTwoResourcesShowOneUID(t *testing.T) {
 	g.wantStats(2, 1, 2)
 }
 
-// TestTwinsLeaveInAnyOrder takes three nodes with one UID out in every order: they
-// hang on one list.
+// TestTwinsLeaveInAnyOrder removes three nodes with one UID in every order: they share a linked list.
 func TestTwinsLeaveInAnyOrder(t *testing.T) {
 	shown := []*Resource{widgets, mirrors, things}
 	for _, order := range [][]int{{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}} {
@@ -204,7 +203,7 @@ func TestRemoveResourceLeavesNeitherPresenceNorAbsence(t *testing.T) {
 	g.show(mirrors, object("n", "p"))
 	g.show(things, object("n", "d", to(widgets, "o"), to(widgets, "p")))
 	g.show(things, object("n", "other"))
-	// The dependent within the resource has gone with it and is not returned.
+	// The dependent that belongs to the resource has gone with it and is not returned.
 	wantKeys(t, "removed", g.drop(widgets), key(things, "d"))
 	g.wantStats(3, 1, 2)
 	for _, o := range g.owners(things, "d") {

@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// TestSyncedSince: a foreground deletion may end a moment after everything that can be read has been listed.
+// TestSyncedSince: a foreground deletion may end shortly after everything that can be read has been listed.
 func TestSyncedSince(t *testing.T) {
 	g := New()
 	now := epoch
@@ -59,7 +59,7 @@ func TestSuspendedHasObjects(t *testing.T) {
 	}
 }
 
-// A kind that comes or goes changes what blocks whom, and so what is a ring.
+// A kind that is served or removed changes which references block, and so which objects form a ring.
 func TestCatalogChangesWhatBlocks(t *testing.T) {
 	g := newGraph(t)
 	g.show(widgets, waiting(object("n", "o")))
@@ -82,7 +82,7 @@ func TestCatalogChangesWhatBlocks(t *testing.T) {
 	blocks("another kind again", 0)
 }
 
-// A ring is one only while the kinds that it names are served; what blocks whom is the same all the time.
+// A ring counts only while the kinds that it names are served. Here the blocking references stay the same.
 func TestKindThatIsServedMayCloseARing(t *testing.T) {
 	g := newGraph(t)
 	ref := blocking(to(widgets, "o"))
@@ -100,7 +100,8 @@ func TestKindThatIsServedMayCloseARing(t *testing.T) {
 	}
 }
 
-// Two resources show one object, each under its own kind; an owner is blocked by either for as long as that is so.
+// Two resources show one object, each under its own kind. A dependent that names either kind blocks
+// the owner, as long as both show it.
 func TestTwinThatGoesBlocksNoMore(t *testing.T) {
 	g := newGraph(t)
 	g.show(widgets, waiting(object("n", "o")))
@@ -132,7 +133,7 @@ func TestBlockersAreNamed(t *testing.T) {
 	}
 }
 
-// A ring's references are cut, and none that leads out of it.
+// Only references within a ring are cut, none that leads out of it.
 func TestRingNamesItsOwnReferences(t *testing.T) {
 	g := newGraph(t)
 	in, out := blocking(to(widgets, "a")), blocking(to(widgets, "out"))
@@ -144,7 +145,7 @@ func TestRingNamesItsOwnReferences(t *testing.T) {
 	}
 }
 
-// What a read has shown is refuted by an event only where the two differ.
+// An event refutes what a read has shown only where the two differ.
 func TestEventThatShowsAWaitDoesNotRefuteIt(t *testing.T) {
 	g := newGraph(t)
 	g.show(widgets, object("n", "o"))
@@ -161,7 +162,7 @@ func TestEventThatShowsAWaitDoesNotRefuteIt(t *testing.T) {
 	}
 }
 
-// An owner of many keeps those that name it more than once, until the last reference.
+// An owner with many dependents keeps those that name it more than once until their last reference goes.
 func TestManyDependentsWithTwoReferencesEach(t *testing.T) {
 	const n = 2 * fewNodes
 	g := newGraph(t)

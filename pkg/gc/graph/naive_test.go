@@ -9,8 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// naive is the graph as one would write it first: objects and facts in flat lists,
-// everything searched for when it is asked. It shares no code with the graph,
+// naive is the obvious implementation of the graph: objects and facts in flat
+// lists, everything searched for on each query. It shares no code with the graph,
 // only the types that go in and come out.
 type naive struct {
 	resources []*Resource
@@ -18,10 +18,10 @@ type naive struct {
 	objects   map[Key]*Record
 	// missing holds objects that no monitor shows any more; they stay among the others.
 	missing map[Key]bool
-	// since is when an object in foreground deletion was first shown so.
+	// since is when an object was first shown in foreground deletion.
 	since map[Key]time.Time
 	facts map[place]Fact
-	// done says which resources have been listed, cannot be read, or are suspended.
+	// These say which resources have been listed, cannot be read, or are suspended.
 	listed, unreadable, suspended map[schema.GroupResource]bool
 	synced                        time.Time
 }
@@ -127,7 +127,7 @@ func (m *naive) blocked() map[Key]bool {
 	return all
 }
 
-// released returns the waiting objects among those that were blocked that nothing
+// released returns those of the blocked objects that still wait and that nothing
 // blocks now.
 func (m *naive) released(blocked map[Key]bool) (look []Key) {
 	for k := range blocked {
@@ -156,7 +156,7 @@ func (m *naive) blockers(k Key) (all []Key) {
 			if ref := rec.References[i]; ref.UID != k.UID || ref.BlockOwnerDeletion != True {
 				continue
 			}
-			// Under each resource that shows the owner it may have another kind.
+			// The owner may have another kind under each resource that shows it.
 			named := false
 			for twin := range m.objects {
 				here := m.coordinates(twin)
@@ -183,7 +183,7 @@ func (m *naive) addResource(r *Resource, now time.Time) {
 	m.sync(now)
 }
 
-// note records one more thing about an announced resource.
+// note sets one property of an announced resource.
 func (m *naive) note(what map[schema.GroupResource]bool, gr schema.GroupResource, is bool, now time.Time) {
 	if _, ok := m.announced[gr]; ok {
 		what[gr] = is
@@ -273,7 +273,7 @@ func (m *naive) deleted(gr schema.GroupResource, rec *Record) []Key {
 	return append(m.dependents(rec.UID), m.released(blocked)...)
 }
 
-// descendants returns how many objects are below one.
+// descendants returns how many objects are below the given one.
 func (m *naive) descendants(k Key) int {
 	seen := map[Key]bool{k: true}
 	for next := []Key{k}; len(next) > 0; next = next[1:] {
@@ -397,7 +397,7 @@ func (m *naive) ownerViews(rec *Record) (views []OwnerView) {
 		}
 		o.Fact = m.facts[place{ref.UID, o.At}]
 		if !o.KindServed && o.Fact.State == Unproved {
-			// Nobody knows any more whether the kind had namespaces.
+			// It is no longer known whether the kind was namespaced.
 			at := o.At
 			at.Namespace = ""
 			o.Fact = m.facts[place{ref.UID, at}]
@@ -407,7 +407,7 @@ func (m *naive) ownerViews(rec *Record) (views []OwnerView) {
 	return views
 }
 
-// split reads an apiVersion. What cannot be read stands for a group of its own.
+// split reads an apiVersion. One that cannot be read counts as a group of its own.
 func split(apiVersion string) (group, version string, readable bool) {
 	switch parts := strings.Split(apiVersion, "/"); {
 	case apiVersion == "" || apiVersion == "/":

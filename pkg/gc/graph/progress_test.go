@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// A wait for dependents begins when it is seen, though the object was being orphaned before.
+// A wait for dependents begins when it is first seen, even if the object was being orphaned before.
 func TestWaitAfterAnOrphaningIsAnother(t *testing.T) {
 	g := newGraph(t)
 	o := object("n", "o")
@@ -28,7 +28,7 @@ func deleting(r *Record, minutes int) *Record {
 	return &d
 }
 
-// Only the end of what an owner waits for, or its beginning, is progress.
+// Progress is made only when the deletion of a blocking dependent begins or ends.
 func TestProgressIsOfWhatBlocks(t *testing.T) {
 	g := newGraph(t)
 	progress := func(what string, minutes int) {
@@ -50,7 +50,7 @@ func TestProgressIsOfWhatBlocks(t *testing.T) {
 	progress("one was deleted since", 30)
 }
 
-// What objects lose is noted while somebody waits, and no longer.
+// Losses of dependents are noted while an owner waits, and no longer.
 func TestLossesAreNotedWhileSomebodyWaits(t *testing.T) {
 	g := newGraph(t)
 	lose := func() int {
@@ -95,7 +95,7 @@ func TestSurveyCountsWhatIsBelow(t *testing.T) {
 	survey(6)
 }
 
-// Whichever is found first, the last loss counts.
+// The last loss counts, whichever is found first.
 func TestSurveyFindsTheLastLoss(t *testing.T) {
 	for _, order := range [][]types.UID{{"c", "d"}, {"d", "c"}} {
 		g := newGraph(t)
@@ -128,7 +128,7 @@ func TestRecordOfAnAnnotation(t *testing.T) {
 	}
 }
 
-// A flag that is not there is not written: others compare the whole reference.
+// An unset flag is not written: other clients compare the whole reference.
 func TestReferenceIsWrittenAsItWas(t *testing.T) {
 	yes, no := true, false
 	for _, flag := range []*bool{nil, &yes, &no} {

@@ -6,8 +6,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// What a step returns is what the workers will look at: too little and garbage
-// stays, too much and every update of every object costs a decision.
+// A step returns the objects that the workers will look at. If it returns too few, garbage stays; if too
+// many, every update of every object costs a decision.
 
 func TestShownObjectIsReconsideredUnlessSettled(t *testing.T) {
 	g := newGraph(t)
@@ -45,7 +45,7 @@ func TestUpdateIsReconsideredOnlyIfItMatters(t *testing.T) {
 		b.BlockOwnerDeletion = True
 		r.References = []Reference{b}
 	}, key(things, "d"))
-	// An object that waits for the collector is its business, whatever it names.
+	// An object that waits for the collector is always looked at, whatever it names.
 	step("no reference left", func(r *Record) { r.References = nil }, key(things, "d"))
 	step("foreground no more", func(r *Record) { r.Foreground = false }, key(things, "d"))
 	step("orphan no more", func(r *Record) { r.Orphan = false })
@@ -60,7 +60,7 @@ func TestOwnersArrivalWakesUnsettledDependents(t *testing.T) {
 	g.show(things, object("n", "bad", wrong))
 	g.show(things, object("n", "stranger", to(widgets, "x")))
 	o := object("n", "o")
-	// The good one is settled by it: nothing is left to decide.
+	// The arrival settles the good one: nothing is left to decide.
 	wantKeys(t, "arrival", g.show(widgets, o), key(things, "two"), key(things, "bad"))
 	newer := *o
 	newer.ResourceVersion = "2"
@@ -121,9 +121,9 @@ func TestCatalogWakesWhatIsNotSettledUnderIt(t *testing.T) {
 	wantKeys(t, "the scope changes", g.serve(things, &scoped), key(things, "dangling"), key(things, "old"), key(things, "settled"))
 }
 
-// TestKindServedAgainWakesWhatWaitsForThat: a kind is not served for a while, and its
-// objects stay. Those that something is to be done about were looked at meanwhile, in
-// vain, and the monitor that takes over has nothing new to show.
+// TestKindServedAgainWakesWhatWaitsForThat: a kind is not served for a while, and its objects stay. Those
+// that need an action were looked at meanwhile, in vain, and the monitor that takes over has nothing new
+// to show.
 func TestKindServedAgainWakesWhatWaitsForThat(t *testing.T) {
 	g := newGraph(t)
 	orphaning := object("n", "orphaning")
@@ -139,8 +139,7 @@ func TestKindServedAgainWakesWhatWaitsForThat(t *testing.T) {
 	wantKeys(t, "served again", g.serve(universe...), key(widgets, "orphaning"), key(widgets, "waiting"), key(widgets, "missing"))
 }
 
-// TestVanishedObjectIsAllThatIsLookedAt: what it named and what names it waits for
-// what a live read says of it.
+// TestVanishedObjectIsAllThatIsLookedAt: its owners and its dependents wait for the live read of it.
 func TestVanishedObjectIsAllThatIsLookedAt(t *testing.T) {
 	start := func(t *testing.T) *checked {
 		g := newGraph(t)
@@ -228,7 +227,7 @@ func TestVanishedExceptWhatIsShown(t *testing.T) {
 }
 
 // The 2016 proposal's bookkeeping: an owner in foreground deletion is looked at each time a dependent goes
-// or its own status changes; its dependents are not, each time.
+// or its own status changes. Its dependents are not looked at each time.
 func TestLookingAtAnOwnerQueuesNoDependent(t *testing.T) {
 	g := newGraph(t)
 	owner := object("n", "o")

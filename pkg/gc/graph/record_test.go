@@ -35,8 +35,8 @@ func TestRecordOf(t *testing.T) {
 	}
 }
 
-// What the API server takes off by itself holds nothing, and a deletion that is only planned has a deadline
-// too.
+// A finalizer that the API server removes by itself is not counted among the others, and the timeout
+// annotation counts before the deletion.
 func TestRecordOfADefinition(t *testing.T) {
 	r := RecordOf(&metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
 		Finalizers: []string{DefinitionFinalizer, metav1.FinalizerOrphanDependents}, Annotations: map[string]string{SyncTimeoutAnnotation: "3s"},

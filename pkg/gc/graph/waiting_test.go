@@ -13,8 +13,8 @@ import (
 // blocking returns the reference with blockOwnerDeletion.
 func blocking(r Reference) Reference { r.BlockOwnerDeletion = True; return r }
 
-// TestWhatBlocksAnOwner has one owner in foreground deletion and one dependent,
-// which names it in each way.
+// TestWhatBlocksAnOwner has one owner in foreground deletion and one dependent, and
+// tries each form of reference.
 func TestWhatBlocksAnOwner(t *testing.T) {
 	right := blocking(to(widgets, "o"))
 	with := func(change func(*Reference)) Reference { r := right; change(&r); return r }
@@ -33,7 +33,7 @@ func TestWhatBlocksAnOwner(t *testing.T) {
 		{"another namespace", "m", right, false},
 		{"cluster-scoped dependent", "", right, false},
 		{"another kind that is served", "n", with(func(r *Reference) { r.APIVersion, r.Kind = "v1", "Thing" }), false},
-		// Nobody can say that these are wrong.
+		// These cannot be proved wrong.
 		{"version not served", "n", with(func(r *Reference) { r.APIVersion = "ex.io/v9" }), true},
 		{"kind unknown", "n", with(func(r *Reference) { r.Kind = "Nonsense" }), true},
 		// A namespaced owner has no dependents elsewhere, whatever their kind may be.
@@ -70,7 +70,7 @@ func TestClusterScopedOwnerIsBlockedFromEverywhere(t *testing.T) {
 	}
 }
 
-// TestVanishedDependentStillBlocks: it may be there.
+// TestVanishedDependentStillBlocks: the dependent may still exist.
 func TestVanishedDependentStillBlocks(t *testing.T) {
 	g := newGraph(t)
 	g.show(widgets, waiting(object("n", "o")))
@@ -85,8 +85,8 @@ func TestVanishedDependentStillBlocks(t *testing.T) {
 	}
 }
 
-// TestOwnerIsLookedAtWhenItIsBlockedNoMore: the last dependent's end is nearly
-// always all that wakes it.
+// TestOwnerIsLookedAtWhenItIsBlockedNoMore: usually only the last dependent's deletion
+// wakes it.
 func TestOwnerIsLookedAtWhenItIsBlockedNoMore(t *testing.T) {
 	ref := blocking(to(widgets, "o"))
 	start := func(t *testing.T) *checked {
@@ -129,7 +129,7 @@ func TestOwnerIsLookedAtWhenItIsBlockedNoMore(t *testing.T) {
 	})
 }
 
-// TestWaitBeginsWithTheEventThatShowsIt: no query begins one.
+// TestWaitBeginsWithTheEventThatShowsIt: no query begins a wait.
 func TestWaitBeginsWithTheEventThatShowsIt(t *testing.T) {
 	g := newGraph(t)
 	k := key(widgets, "o")
@@ -200,8 +200,8 @@ func TestOwnerInAnotherNamespaceIsElsewhere(t *testing.T) {
 	}
 }
 
-// TestTwinsKindBlocksToo: an owner that two resources show is one object, whichever
-// of its kinds a dependent names.
+// TestTwinsKindBlocksToo: an owner that two resources show is one object. A dependent
+// may name either of its kinds.
 func TestTwinsKindBlocksToo(t *testing.T) {
 	g := newGraph(t)
 	g.show(widgets, waiting(object("n", "o")))
@@ -218,9 +218,9 @@ func TestTwinsKindBlocksToo(t *testing.T) {
 	wantKeys(t, "the dependent's end", g.end(things, object("n", "d")), key(widgets, "o"), key(mirrors, "o"))
 }
 
-// An owner that somebody else's finalizer holds
-// is let go by the collector, and deleted in the foreground once more. A re-list
-// shows only the second wait, which looks like the first in all but the version.
+// The collector releases an owner that another finalizer holds, and the owner is
+// deleted in the foreground once more. A re-list shows only the second wait, which
+// differs from the first only in the resourceVersion.
 func TestCoalescedWaitIsLookedAt(t *testing.T) {
 	g := newGraph(t)
 	o := waiting(object("n", "o"))
@@ -230,8 +230,9 @@ func TestCoalescedWaitIsLookedAt(t *testing.T) {
 	wantKeys(t, "waits again", g.show(widgets, &again), key(widgets, "o"))
 }
 
-// TestProgress has a root wait for a child, which a grandchild names. Every end below the
-// root counts from when it came, by the ways up that there were then.
+// TestProgress has a root that waits for a child, and a grandchild that names the
+// child. Every deletion below the root counts from the time of its event, along the
+// references that existed then.
 func TestProgress(t *testing.T) {
 	child := object("n", "child", blocking(to(widgets, "root")))
 	grandchild := object("n", "grandchild", blocking(to(things, "child")))
@@ -243,7 +244,7 @@ func TestProgress(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		step         func(*checked)
-		here, deeper bool // it counts in the wait; only a survey finds it
+		here, deeper bool // here: the wait counts it; deeper: only a survey finds it
 	}{
 		"nothing":                   {func(*checked) {}, false, false},
 		"the child's end":           {func(g *checked) { g.end(things, child) }, true, false},
@@ -286,8 +287,8 @@ func TestProgress(t *testing.T) {
 	}
 }
 
-// TestInitialListIsNoProgress: a deletion counts from its own time, however late it is
-// shown, in either order.
+// TestInitialListIsNoProgress: a deletion counts from its own timestamp, however late
+// and in whatever order it is shown.
 func TestInitialListIsNoProgress(t *testing.T) {
 	deleted := *object("n", "d", blocking(to(widgets, "o")))
 	deleted.Deleting, deleted.DeletedAt = true, epoch.Add(time.Minute).Unix()
@@ -317,8 +318,8 @@ func TestTimestampInTheFutureIsNow(t *testing.T) {
 	}
 }
 
-// TestQueriesChangeNothing asks everything about a graph with waits and progress in it,
-// and finds it as it was.
+// TestQueriesChangeNothing makes every query of a graph that has waits and progress,
+// and checks that the graph is unchanged.
 func TestQueriesChangeNothing(t *testing.T) {
 	g := newGraph(t)
 	g.show(widgets, waiting(object("n", "root")))
@@ -371,7 +372,8 @@ func (g *checked) dump() string {
 	return fmt.Sprint(strings.Join(lines, "\n"), g.edges, g.waitingChanged, g.syncedSince, g.discovered, len(g.collecting), len(g.losses))
 }
 
-// TestObjectsOfANamespace: of more objects than one piece holds, with events in between.
+// TestObjectsOfANamespace: the namespace has more objects than one piece holds, and
+// events come in between.
 func TestObjectsOfANamespace(t *testing.T) {
 	g := New()
 	g.SetCatalog(NewCatalog(universe), epoch)

@@ -36,7 +36,7 @@ func newGraph() *graph.Graph {
 	return g
 }
 
-// put adds an object, whose UID is its name unless it is given.
+// put adds an object. Its UID is its name unless the record has one.
 func put(g *graph.Graph, resource string, rec graph.Record, owners ...graph.Reference) {
 	if rec.UID == "" {
 		rec.UID = types.UID(rec.Name)
@@ -49,7 +49,7 @@ func ref(kind, name string) graph.Reference {
 	return graph.Reference{APIVersion: "v1", Kind: kind, Name: name, UID: types.UID(name)}
 }
 
-// prove tells the graph that every owner which nothing shows is absent.
+// prove tells the graph that every owner that no monitor shows is absent.
 func prove(g *graph.Graph) {
 	for _, n := range g.Objects() {
 		v, _ := g.View(n.Key)
@@ -79,7 +79,7 @@ func run(g *graph.Graph, breaksRings bool) Result {
 	return Run(Input{Graph: g, View: g.View, Now: now, BreaksRings: breaksRings})
 }
 
-// TestFindings has each code once, and beside them what is as it should be.
+// TestFindings has each code once, beside objects without findings.
 func TestFindings(t *testing.T) {
 	g := newGraph()
 	ns := func(name string) graph.Record { return graph.Record{Namespace: "a", Name: name} }
@@ -190,13 +190,14 @@ type thing struct {
 	refs                            []graph.Reference
 }
 
-// randomWorld has a few objects whose references are right, or nearly.
+// randomWorld returns a few objects whose references are right or nearly right.
 func randomWorld(r *rand.Rand) []thing {
 	kinds := [][2]string{{"configmaps", "ConfigMap"}, {"secrets", "Secret"}, {"nodes", "Node"}}
 	var all []thing
 	for i := range 2 + r.IntN(6) {
 		k := kinds[r.IntN(len(kinds))]
-		// Few names, so that places are taken by others; the UID tells objects apart.
+		// There are few names, so that other objects take the places; UIDs tell objects
+		// apart.
 		o := thing{resource: k[0], kind: k[1], name: fmt.Sprint("n", r.IntN(4)), uid: types.UID(fmt.Sprint("u", i))}
 		if k[0] != "nodes" {
 			o.namespace = string("ab"[r.IntN(2)])
@@ -230,8 +231,8 @@ func randomWorld(r *rand.Rand) []thing {
 	return all
 }
 
-// judged is what is to be found about a reference, from the definition of the codes alone;
-// owner is the index of the owner if it is right.
+// judged returns the expected finding about a reference, from the definition of the codes
+// alone. owner is the index of the owner if the reference is right.
 func judged(all []thing, holder thing, r graph.Reference) (code Code, owner int) {
 	namespaced := r.Kind != "Node"
 	switch {
@@ -260,7 +261,7 @@ func judged(all []thing, holder thing, r graph.Reference) (code Code, owner int)
 	return code, -1
 }
 
-// oracle finds the same as Run, slowly and from the objects themselves.
+// oracle finds the same as Run, slowly and from the objects alone.
 func oracle(all []thing) (want []string) {
 	reaches := make([][]bool, len(all))
 	for i, o := range all {
@@ -306,7 +307,7 @@ func oracle(all []thing) (want []string) {
 		if !reaches[i][i] {
 			continue
 		}
-		// Each ring once, at its first member by UID.
+		// Each ring is found once, at its first member by UID.
 		code, members := UnreachableRing, []string{}
 		for j := range all {
 			if !reaches[i][j] || !reaches[j][i] {
@@ -328,7 +329,8 @@ func oracle(all []thing) (want []string) {
 	return want
 }
 
-// TestAgainstTheDefinitions compares with an oracle that knows no graph and no decision.
+// TestAgainstTheDefinitions compares with an oracle that uses neither the graph nor the
+// decisions.
 func TestAgainstTheDefinitions(t *testing.T) {
 	seen := map[Code]int{}
 	for seed := range uint64(5_000) {

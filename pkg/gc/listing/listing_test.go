@@ -58,7 +58,7 @@ func (w *world) list(o Options) *Result {
 	return r
 }
 
-// decided is what would be done about an object.
+// decided returns what the collector would do about an object.
 func (r *Result) decided(t *testing.T, resource, uid string) decide.Decision {
 	t.Helper()
 	v, ok := r.Graph.View(graph.Key{Resource: schema.GroupResource{Resource: resource}, UID: types.UID(uid)})
@@ -110,7 +110,8 @@ func TestListingDecidesAsTheCollectorWould(t *testing.T) {
 	}
 }
 
-// TestOwnerThatCameAfterItsListIsNotAbsent: the lists show different moments.
+// TestOwnerThatCameAfterItsListIsNotAbsent: the lists show different moments. The owner is
+// created after its resource was listed.
 func TestOwnerThatCameAfterItsListIsNotAbsent(t *testing.T) {
 	w := newWorld(t)
 	listed := make(chan struct{})
@@ -158,8 +159,8 @@ func TestResourceThatMayNotBeListedIsAGap(t *testing.T) {
 	}
 }
 
-// TestOwnerInAGapIsNotAbsent though no list shows it: it is read, and if it may not be read
-// nothing is known of it.
+// TestOwnerInAGapIsNotAbsent: an owner whose resource cannot be listed is read. If it
+// cannot be read either, nothing is known of it.
 func TestOwnerInAGapIsNotAbsent(t *testing.T) {
 	w := newWorld(t)
 	w.create("configmaps", "owner")
@@ -187,7 +188,7 @@ func TestServerThatStopsAnsweringIsOneError(t *testing.T) {
 		"at once":              func(fakeapi.Call) bool { return true },
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel() // client-go tries for ten seconds
+			t.Parallel() // client-go retries for ten seconds
 			w := newWorld(t)
 			w.SetPageSize(2)
 			for i := range 5 {
@@ -258,7 +259,8 @@ func TestListingEndsWithItsContext(t *testing.T) {
 	}
 }
 
-// TestNameThatIsAPathIsNotRead: it would be another path, asked for with the caller's rights.
+// TestNameThatIsAPathIsNotRead: such a name would be another path, read with the caller's
+// permissions.
 func TestNameThatIsAPathIsNotRead(t *testing.T) {
 	w := newWorld(t)
 	w.create("pods", "child", "x/proxy/y")

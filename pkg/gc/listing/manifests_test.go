@@ -15,7 +15,7 @@ import (
 	"github.com/reap-dev/reap/tests/fakeapi"
 )
 
-// manifests reads objects that are separated by ---.
+// manifests reads objects separated by ---.
 func manifests(t *testing.T, text string) (all []*unstructured.Unstructured) {
 	t.Helper()
 	for doc := range strings.SplitSeq(text, "---\n") {
@@ -52,7 +52,8 @@ const backup = `
 {apiVersion: v1, kind: Node, metadata: {name: edge-1, ownerReferences: [{apiVersion: v1, kind: ConfigMap, name: living, uid: living-1}]}}
 `
 
-// TestManifestsAreJudgedAsIfTheyWereApplied to the cluster that there is.
+// TestManifestsAreJudgedAsIfTheyWereApplied: the findings are those after the manifests have been
+// applied to the existing cluster.
 func TestManifestsAreJudgedAsIfTheyWereApplied(t *testing.T) {
 	w := newWorld(t)
 	for _, name := range []string{"living", "r1", "r2"} {

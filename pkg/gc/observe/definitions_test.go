@@ -20,7 +20,8 @@ func newDefinitions() *definitions {
 	return &definitions{known: map[definitionKey]*definition{}, listed: true}
 }
 
-// With a CRD its objects are gone for good; those of an APIService may live on once it is made again.
+// When a CRD is deleted, its objects are gone for good. The objects of an APIService may still exist when it is
+// created again.
 func TestDefinitionsEnd(t *testing.T) {
 	d := newDefinitions()
 	crd, v1, v2 := crdOf(exampleWidgets), serviceOf(exampleWidgets, "v1"), serviceOf(exampleWidgets, "v2")
@@ -68,7 +69,7 @@ func TestDefinitionsAreForgottenOnceTheyHaveGone(t *testing.T) {
 	}
 }
 
-// A CRD that exists and is not served may have objects that nobody can see, unless it has just been made.
+// A CRD that exists and is not served may hide objects, unless it has just been created.
 func TestDefinitionsThatHide(t *testing.T) {
 	catalog := graph.NewCatalog([]*graph.Resource{
 		{Group: crds.Group, Name: crds.Resource, Kind: "CustomResourceDefinition", Versions: []string{"v1"}, Monitored: true},
@@ -97,8 +98,8 @@ func TestDefinitionsThatHide(t *testing.T) {
 	want("bad.example.com", "old.example.com")
 }
 
-// Only a CRD that was never established cannot have objects. One that serves a version again is in nobody's sight
-// either until discovery shows it.
+// Only a CRD that was never established cannot have objects. If one serves a version again, its objects stay
+// hidden until discovery shows the version.
 func TestDefinitionsThatServeNothing(t *testing.T) {
 	const unserved, ahead = "its CRD serves no version", "its CRD serves a version that discovery does not show yet"
 	for crd, want := range map[string]string{
@@ -118,7 +119,7 @@ func TestDefinitionsThatServeNothing(t *testing.T) {
 	}
 }
 
-// A read that fails proves no end.
+// A failed read does not prove a deletion.
 func TestDefinitionsEndOnProof(t *testing.T) {
 	log := logrus.New()
 	log.SetOutput(io.Discard)
@@ -140,7 +141,7 @@ func TestDefinitionsEndOnProof(t *testing.T) {
 	}
 }
 
-// A suspended resource without objects has nothing that could be found.
+// A suspended resource without objects holds nothing up.
 func TestHoldingNeedsObjects(t *testing.T) {
 	w := newWorld(t)
 	w.suspended[exampleWidgets] = suspension{versions: []string{"v1"}}

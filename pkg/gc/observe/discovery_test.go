@@ -20,7 +20,7 @@ import (
 
 var exampleGroup = "example.com"
 
-// A server that may ignore preconditions has its objects read before each write.
+// If a server may ignore preconditions, its objects are read before each write.
 func TestDiscoveryKnowsWhoAnswers(t *testing.T) {
 	w := newWorld(t)
 	w.Define(fakeapi.Resource{Group: exampleGroup, Name: "widgets", Kind: "Widget", Versions: []string{"v1"}, Namespaced: true, Aggregated: true})
@@ -124,7 +124,7 @@ func TestDiscoveryPutsThePreferredVersionFirst(t *testing.T) {
 	}
 }
 
-// answers is discovery that gives one answer.
+// answers is a discovery client that always gives the same answer.
 type answers struct {
 	discovery.DiscoveryInterface
 	groups []*metav1.APIGroup
@@ -139,7 +139,8 @@ func (a answers) ServerGroupsAndResources() ([]*metav1.APIGroup, []*metav1.APIRe
 	return a.groups, a.lists, &discovery.ErrGroupDiscoveryFailed{Groups: a.failed}
 }
 
-// What discovery has shown stays while it fails, whichever way the server says so; nothing is made up about the rest.
+// What discovery has shown is kept while discovery fails, whichever way the server reports the
+// failure. Nothing is assumed about the rest.
 func TestDiscoveryThatFailsKeepsWhatWasKnown(t *testing.T) {
 	w := newWorld(t)
 	whatever, err := discovery.NewDiscoveryClientForConfig(w.config)
@@ -187,7 +188,7 @@ func TestDiscoveryThatFailsKeepsWhatWasKnown(t *testing.T) {
 	}
 }
 
-// failing is discovery that fails as a whole.
+// failing is a discovery client that always fails.
 type failing struct{ discovery.DiscoveryInterface }
 
 func (failing) ServerGroupsAndResources() ([]*metav1.APIGroup, []*metav1.APIResourceList, error) {

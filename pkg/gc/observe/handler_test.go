@@ -21,7 +21,7 @@ import (
 	"github.com/reap-dev/reap/pkg/gc/graph"
 )
 
-// A name that shows another UID, and an object that a list does not show, have not been seen to end.
+// If a name shows another UID, or a list does not show an object, the object has not been seen to end.
 func TestHandlerTellsAnEndFromALoss(t *testing.T) {
 	rec := func(uid types.UID, version string) *graph.Record {
 		return &graph.Record{Namespace: "ns", Name: "n", UID: uid, ResourceVersion: version}
@@ -51,7 +51,7 @@ func TestHandlerTellsAnEndFromALoss(t *testing.T) {
 	}
 }
 
-// What a monitor hands over, and what the graph makes of it.
+// TestMonitorTellsTheGraph checks what a monitor hands over and how the graph changes.
 func TestMonitorTellsTheGraph(t *testing.T) {
 	g := graph.New()
 	gr := schema.GroupResource{Resource: "pods"}
@@ -88,7 +88,8 @@ func TestMonitorTellsTheGraph(t *testing.T) {
 	want("a", false, false)
 }
 
-// A monitor that has worked is allowed one refusal, a new one only the answer that there is no such resource.
+// A monitor that has worked tolerates one refusal. A new one tolerates only the answer that the
+// resource does not exist.
 func TestMonitorToleratesOneRefusal(t *testing.T) {
 	refused := apierrors.NewForbidden(pods, "", errors.New("no"))
 	unknown := apierrors.NewNotFound(pods, "")
@@ -118,7 +119,7 @@ func TestMonitorToleratesOneRefusal(t *testing.T) {
 	}
 }
 
-// testHealth is the health of one resource, and what it has told.
+// testHealth is the health of one resource and records what it reports.
 type testHealth struct {
 	clock    time.Time
 	began    int
@@ -188,7 +189,7 @@ func TestHealthStallsWhileNothingComes(t *testing.T) {
 	failing(true)
 	h.progressed()
 	failing(false)
-	// A page is no answer to a watch that is refused.
+	// A page of a list does not end the failure of a watch that was refused.
 	h.failed(t.Context(), apierrors.NewForbidden(pods, "", errors.New("no")), false)
 	h.progressed()
 	failing(true)
@@ -196,7 +197,7 @@ func TestHealthStallsWhileNothingComes(t *testing.T) {
 	failing(false)
 }
 
-// Only lists from a quorum are newer than all that was seen before.
+// Only lists from a quorum are newer than everything seen before.
 func TestInformerTellsListsFromAQuorum(t *testing.T) {
 	w := newWorld(t)
 	client, err := metadata.NewForConfig(w.config)
@@ -221,7 +222,7 @@ func TestInformerTellsListsFromAQuorum(t *testing.T) {
 	}
 }
 
-// A server that goes on answering wrong lists must not keep the collector busy.
+// A server that keeps returning wrong lists must not keep the collector busy.
 func TestResourceIsListedAgainOnceAMinute(t *testing.T) {
 	w := newWorld(t)
 	w.run()
@@ -234,7 +235,7 @@ func TestResourceIsListedAgainOnceAMinute(t *testing.T) {
 		}
 		return n
 	}
-	// Discovery is asked a few times after the start; then only when it is wished for.
+	// Discovery runs a few times after the start, and then only on request.
 	w.until("the first looks", func() bool {
 		w.Observer.mu.Lock()
 		defer w.Observer.mu.Unlock()

@@ -13,8 +13,8 @@ import (
 	"github.com/reap-dev/reap/tests/fakeapi"
 )
 
-// A list of pods that never comes to an end holds foreground deletions for two minutes
-// and no longer, whatever ends each try.
+// A list of pods that never completes holds foreground deletions for two minutes and
+// no longer, however each attempt ends.
 func TestResourceThatNeverListsFails(t *testing.T) {
 	for name, fault := range map[string]fakeapi.Fault{
 		"expired": func(fakeapi.Call) http.HandlerFunc {
@@ -64,7 +64,7 @@ func TestResourceThatNeverListsFails(t *testing.T) {
 			}
 			w.SetFault(nil)
 			if name == "no answer" {
-				return // it is waited for; the end of the test ends it
+				return // the call hangs until the end of the test
 			}
 			w.until("the list", func() bool { return w.state(pods) == Synced && w.graph.Count(pods) == 5 })
 			w.untilSynced()
@@ -72,7 +72,7 @@ func TestResourceThatNeverListsFails(t *testing.T) {
 	}
 }
 
-// A list that is slow is read on as long as pages come.
+// A slow list is read for as long as pages come.
 func TestSlowListIsNotFailing(t *testing.T) {
 	w := newWorld(t)
 	w.SetPageSize(1)
@@ -103,7 +103,8 @@ func TestSlowListIsNotFailing(t *testing.T) {
 	}
 }
 
-// untilWatched waits until a resource is watched: its list is in the graph a moment before.
+// untilWatched waits until a resource is watched; its list is in the graph a moment
+// earlier.
 func (w *world) untilWatched(gr schema.GroupResource) {
 	w.t.Helper()
 	w.until("a watch", func() bool {
@@ -116,7 +117,7 @@ func (w *world) untilWatched(gr schema.GroupResource) {
 	})
 }
 
-// A monitor that watched and then cannot list again is noticed in the same way.
+// A monitor that has watched and then cannot list again is noticed in the same way.
 func TestMonitorThatCannotListAgainFails(t *testing.T) {
 	w := newWorld(t)
 	w.run()
@@ -156,7 +157,7 @@ func TestPagesThatWereReadBeforeAreNoProgress(t *testing.T) {
 		{true, false, true}, {false, false, true}, // breaks off
 		{true, false, false}, {false, false, false}, {false, false, true}, // breaks off
 		{true, false, false},
-		{true, true, true}, // the whole at once
+		{true, true, true}, // the whole list at once
 		{true, false, true}, {false, true, true},
 	} {
 		if got := p.page(step.first, step.last); got != step.progress {

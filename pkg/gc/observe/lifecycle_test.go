@@ -18,7 +18,7 @@ import (
 	"github.com/reap-dev/reap/tests/fakeapi"
 )
 
-// still is an Observer that nothing drives, with a monitor of pods that has shown one.
+// still returns an Observer that does not run, with a monitor of pods that has shown one pod.
 func still(t *testing.T) (o *Observer, m *monitor, pod *graph.Record) {
 	t.Helper()
 	log := logrus.New()
@@ -39,14 +39,14 @@ func still(t *testing.T) (o *Observer, m *monitor, pod *graph.Record) {
 	return o, m, pod
 }
 
-// When a resource goes its objects go first: their last events are waited for, and what is left after that stays,
-// unless its definition is known to have gone.
+// When a resource goes, its objects go first. The monitor waits for their last events. Objects that are left then
+// stay, unless the resource's definition is known to be deleted.
 func TestMonitorDrainsBeforeItEnds(t *testing.T) {
 	for name, c := range map[string]struct {
-		ends      bool // the object, after a second
+		ends      bool // whether the object ends after a second
 		crdGone   bool
 		suspended bool
-		after     time.Duration // the monitor has ended, and not a second before
+		after     time.Duration // when the monitor has ended, and not a second earlier
 	}{
 		"its objects end":         {true, false, false, 2 * time.Second},
 		"its objects stay":        {false, false, true, drainTimeout + time.Second},
@@ -93,8 +93,8 @@ func TestMonitorDrainsBeforeItEnds(t *testing.T) {
 	}
 }
 
-// What an aggregated server's store had proved is dropped at once, and nothing else ends; where it may be the API
-// server's, everything does.
+// Facts from an aggregated server's store are dropped at once, and nothing else ends. If the store may be the API
+// server's, everything ends.
 func TestStoreThatWentBackEndsWhatItHadProved(t *testing.T) {
 	for by, want := range map[server]bool{unknown: true, local: true, aggregated: false} {
 		o, m, _ := still(t)
@@ -115,7 +115,7 @@ func TestStoreThatWentBackEndsWhatItHadProved(t *testing.T) {
 	}
 }
 
-// A resource that fails is tried again at once, by a new monitor, when what defines it has changed.
+// When the definition of a failing resource changes, a new monitor tries it at once.
 func TestChangeOfADefinitionReplacesAMonitorThatFails(t *testing.T) {
 	w := newWorld(t)
 	w.SetFault(func(c fakeapi.Call) http.HandlerFunc {
@@ -144,7 +144,7 @@ func TestChangeOfADefinitionReplacesAMonitorThatFails(t *testing.T) {
 // A difference between the graph and a list counts if a live read confirms it and no event has come meanwhile.
 func TestSweepBelievesALiveRead(t *testing.T) {
 	for name, c := range map[string]struct {
-		listed listed // empty if the list has not got it
+		listed listed // empty if the list does not contain it
 		live   string // version; empty if it has gone
 		err    error
 		event  bool
@@ -192,7 +192,7 @@ func TestChangeOfADefinitionHasDiscoveryAsked(t *testing.T) {
 	}
 }
 
-// A resource that is served again while its monitor still drains gets the next one when that has ended.
+// If a resource is served again while its monitor still drains, the next monitor begins when the first has ended.
 func TestMonitorWaitsForTheOneThatDrains(t *testing.T) {
 	w := newWorld(t)
 	_, m, _ := still(t)

@@ -62,8 +62,8 @@ func TestPendingKeepsWhatMatters(t *testing.T) {
 	}
 }
 
-// Objects that flap between two UIDs, and one that changes for ever, take no more room
-// than others.
+// Two objects that take each other's place, and one that changes for ever, take no
+// more room than others.
 func TestPendingIsBoundedByObjects(t *testing.T) {
 	p := newPending()
 	for i := range 10_000 {
@@ -80,8 +80,8 @@ func TestPendingIsBoundedByObjects(t *testing.T) {
 	}
 }
 
-// While the graph is busy, an object that changes all the time waits as one
-// notification. Ends are not lost on the way.
+// While the graph is busy, an object that keeps changing waits as one notification. No
+// deletion is lost.
 func TestEventsThatTheGraphHasNotHeardOfAreCoalesced(t *testing.T) {
 	const changes = 500
 	w := newWorld(t)
@@ -124,7 +124,7 @@ func TestEventsThatTheGraphHasNotHeardOfAreCoalesced(t *testing.T) {
 	w.must(w.graph.Check())
 }
 
-// A resource counts as listed when the graph has heard of all of its first list.
+// A resource counts as listed when its whole first list is in the graph.
 func TestResourceIsListedWhenTheGraphHasHeardOfIt(t *testing.T) {
 	w := newWorld(t)
 	for i := range 200 {
@@ -148,7 +148,8 @@ func TestResourceIsListedWhenTheGraphHasHeardOfIt(t *testing.T) {
 	}
 }
 
-// What is taken at once can no longer be replaced by something newer; a map never shrinks.
+// Notifications that have been taken can no longer be replaced by newer ones, so few
+// are taken at once. A map never shrinks, so a large one is replaced.
 func TestPendingIsTakenInParts(t *testing.T) {
 	p := newPending()
 	for i := range 2 * keepMap {
@@ -160,14 +161,14 @@ func TestPendingIsTakenInParts(t *testing.T) {
 			t.Fatalf("%d are taken at once", len(batch))
 		}
 		taken += len(batch)
-		if taken == takeAtMost { // what is left can still be replaced
+		if taken == takeAtMost { // those that are left can still be replaced
 			p.add(shown, &graph.Record{UID: types.UID(fmt.Sprint(2*keepMap - 1)), ResourceVersion: "2"})
 		}
 	}
 	if taken != 2*keepMap || p.most != 0 {
 		t.Errorf("%d were taken; the map was made for %d", taken, p.most)
 	}
-	// Of two notifications about one object the older is taken, and the newer may still be replaced.
+	// Of two notifications about one object the older is taken; the newer may still be replaced.
 	p.add(deleted, &graph.Record{UID: "a"})
 	for i := range takeAtMost - 1 {
 		p.add(shown, &graph.Record{UID: types.UID(fmt.Sprint(i))})

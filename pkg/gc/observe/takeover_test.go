@@ -15,7 +15,7 @@ import (
 	"github.com/reap-dev/reap/tests/fakeapi"
 )
 
-// restartPods has another monitor of pods take over, and waits until it has.
+// restartPods has another monitor of pods take over and waits until it has listed them.
 func (w *world) restartPods() {
 	w.t.Helper()
 	w.Observer.mu.Lock()
@@ -37,8 +37,8 @@ func (w *world) doubted() []types.UID {
 	return w.unsure
 }
 
-// While objects are made all the time, one monitor after the other takes over, and none
-// of the objects is ever taken for one that has vanished, or forgotten.
+// Objects are created all the time while one monitor after the other takes over. No
+// object is ever taken for vanished or forgotten.
 func TestTakeOverUnderSteadyCreation(t *testing.T) {
 	w := newWorld(t)
 	for i := range 1000 {
@@ -56,12 +56,12 @@ func TestTakeOverUnderSteadyCreation(t *testing.T) {
 			default:
 			}
 			if made-w.graph.Count(pods) > 20 {
-				runtime.Gosched() // as fast as the graph hears of them
+				runtime.Gosched() // no faster than the graph receives them
 				continue
 			}
 			m := dangling(fmt.Sprint("pod-", made))
 			if made%2 == 0 {
-				m.OwnerReferences = nil // were it taken for vanished it would be forgotten at once
+				m.OwnerReferences = nil // if it were taken for vanished, it would be forgotten at once
 			}
 			if err := w.Create("pods", m); err != nil {
 				t.Error(err)
@@ -82,8 +82,8 @@ func TestTakeOverUnderSteadyCreation(t *testing.T) {
 	w.must(w.graph.Check())
 }
 
-// A monitor of another version takes over while the server's cache lags: a list of any
-// age would not show what the one before has shown.
+// A monitor of another version takes over while the server's cache lags. A list of any
+// age would lack objects that the previous monitor has shown.
 func TestTakeOverAsksForNoOldList(t *testing.T) {
 	w := newWorld(t)
 	widgets := fakeapi.Resource{Group: "example.com", Name: "widgets", Kind: "Widget", Versions: []string{"v1"}, Namespaced: true}
@@ -110,8 +110,8 @@ func TestTakeOverAsksForNoOldList(t *testing.T) {
 	}
 }
 
-// An object whose end nobody has seen is missing from the first list of the monitor that
-// takes over: that is a reason to look.
+// An object whose deletion went unseen is missing from the first list of the monitor
+// that takes over, and so it is read.
 func TestTakeOverNoticesWhatHasGone(t *testing.T) {
 	w := newWorld(t)
 	for _, name := range []string{"there", "lost"} {

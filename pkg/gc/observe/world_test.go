@@ -27,8 +27,8 @@ import (
 // patience bounds every wait. A test that reaches it has failed.
 const patience = 30 * time.Second
 
-// world is a server, a graph, and the Observer that keeps the one in step with the
-// other.
+// world is a server, a graph, and the Observer that keeps the graph in step with
+// the server.
 type world struct {
 	*fakeapi.Server
 	t     *testing.T
@@ -42,7 +42,7 @@ type world struct {
 	queued []graph.Key
 	unsure []types.UID   // objects that were queued while no monitor showed them
 	busy   chan struct{} // not nil while the graph is busy
-	clock  time.Duration // by how much the Observer's clock is ahead
+	clock  time.Duration // how far the Observer's clock is ahead
 	gaveUp error
 }
 
@@ -90,7 +90,7 @@ func (w *world) time() time.Time {
 	return time.Now().Add(w.clock)
 }
 
-// pass lets time pass on the Observer's clock, and has it look what has come meanwhile.
+// pass advances the Observer's clock and has the Observer check its monitors' health.
 func (w *world) pass(d time.Duration) {
 	w.mu.Lock()
 	w.clock += d
@@ -138,7 +138,7 @@ func monitors() string {
 	var left []string
 	for stack := range strings.SplitSeq(string(buffer), "\n\n") {
 		if strings.Contains(stack, "testing.tRunner") {
-			continue // the test that asks
+			continue // the test itself
 		}
 		if strings.Contains(stack, "observe.(*") || strings.Contains(stack, "client-go/tools/cache.") {
 			left = append(left, stack)
@@ -154,7 +154,7 @@ func (w *world) must(err error) {
 	}
 }
 
-// enqueued is what the Observer calls after the graph has heard of something.
+// enqueued is called by the Observer after the graph has changed.
 func (w *world) enqueued(keys []graph.Key) {
 	w.mu.Lock()
 	busy := w.busy
@@ -170,7 +170,7 @@ func (w *world) enqueued(keys []graph.Key) {
 	}
 }
 
-// setBusy keeps the monitor of pods from telling the graph anything, or lets it go on.
+// setBusy stops the monitor of pods from updating the graph, or lets it continue.
 func (w *world) setBusy(busy bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// FuzzState reads what anybody may have written into the ConfigMap. Nothing but a clear "no" is no pause, and a state that is
-// written comes back as it was: the same pauses, and the same ones after them.
+// FuzzState reads arbitrary contents of the ConfigMap. Only a clear "no" means that there is no pause. A state that is
+// written comes back unchanged: the same pauses, and the same ones after them.
 func FuzzState(f *testing.F) {
 	f.Add("true", "2026-01-01T00:00:00Z", "me", "a reason\nof two lines", "true", "2025-01-01T00:00:00Z/2025-01-02T00:00:00Z\n")
 	f.Add("false", "", "", "", "", "2025-01-02T00:00:00Z/2025-01-01T00:00:00Z\nx/y\n/\n\n")
@@ -26,7 +26,7 @@ func FuzzState(f *testing.F) {
 				t.Errorf("a pause from %s to %s", i.From, i.To)
 			}
 		}
-		// What is written is whole seconds in UTC: once it has been, nothing changes any more.
+		// Times are written as whole seconds in UTC: after the first write nothing changes any more.
 		once, err := stateOf(s.data())
 		if err != nil {
 			t.Errorf("what was written cannot be read: %v", err)

@@ -25,7 +25,7 @@ func TestStateSurvivesItsConfigMap(t *testing.T) {
 	}
 }
 
-// A hold becomes neither more nor less of one by its ConfigMap, and ends with the pause.
+// The ConfigMap keeps a hold as it is, and the hold ends with the pause.
 func TestHoldSurvivesItsConfigMap(t *testing.T) {
 	w := &wire{}
 	client := w.client(t)
@@ -69,7 +69,7 @@ func TestWhatCannotBeUnderstoodIsAPause(t *testing.T) {
 	}
 }
 
-// Many pauses take no more room than a few, and none of their time is lost.
+// Many pauses take no more room than a few, and no paused time is lost.
 func TestOldPausesAreMerged(t *testing.T) {
 	s := State{}
 	for i := range 3 * pastKept {

@@ -20,7 +20,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 )
 
-// server answers for the ConfigMap as a test wants it to.
+// server answers calls for the ConfigMap as the test sets it up.
 type server struct {
 	*fake.FakeCoreV1
 	watches chan *watch.FakeWatcher // those that have begun
@@ -74,8 +74,8 @@ func newServer() *server {
 	return s
 }
 
-// says is an answer with the ConfigMap that says whether it is paused; without one if it
-// says nothing.
+// says answers with a ConfigMap in which paused has the given value, or with none if the
+// value is empty.
 func says(paused string) func() (*corev1.ConfigMap, error) {
 	return func() (*corev1.ConfigMap, error) {
 		if paused == "" {
@@ -102,7 +102,7 @@ func (s *server) set(read, listed func() (*corev1.ConfigMap, error)) {
 	s.read, s.listed = read, listed
 }
 
-// play runs Watch against the server while test does what it does.
+// play runs Watch against the server while test runs.
 func play(t *testing.T, s *server, test func(ctx context.Context)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -127,7 +127,8 @@ func play(t *testing.T, s *server, test func(ctx context.Context)) {
 	})
 }
 
-// want compares what Watch has told since the last time, once nothing more follows.
+// want waits until nothing more follows and compares what Watch has reported since the
+// last comparison.
 func (s *server) want(t *testing.T, what string, want ...string) {
 	t.Helper()
 	synctest.Wait()
@@ -152,7 +153,7 @@ func TestOneReadDecidesAtTheStart(t *testing.T) {
 	}
 }
 
-// A list or a watch that fails does not put the answer off.
+// A list or a watch that fails does not delay the answer.
 func TestReadAloneDecides(t *testing.T) {
 	no := errors.New("no")
 	s := newServer()
@@ -172,7 +173,7 @@ func TestNothingIsKnownBeforeARead(t *testing.T) {
 		play(t, s, func(context.Context) {
 			time.Sleep(time.Hour)
 			s.want(t, name)
-			// Half a minute apart, and a fifth more, at the most.
+			// At most half a minute apart, and a fifth more.
 			if s.reads < 100 || s.reads > 140 || s.failures != s.reads {
 				t.Errorf("%s: %d reads in an hour, %d failures", name, s.reads, s.failures)
 			}
@@ -198,7 +199,7 @@ func TestOnlyAReadEndsAPause(t *testing.T) {
 			event(w)
 			s.want(t, "the watch "+name+", and it cannot be read")
 			s.all("")
-			time.Sleep(time.Minute) // it is tried again
+			time.Sleep(time.Minute) // the read is retried
 			s.want(t, "it has gone", "not paused")
 		})
 	}
@@ -237,7 +238,7 @@ func TestPauseBeginsWithItsEvent(t *testing.T) {
 	})
 }
 
-// A pause that begins while nothing is watched is known when it is watched again.
+// A pause that begins while no watch runs is noticed by the next one.
 func TestPauseThatBeginsBetweenTwoWatches(t *testing.T) {
 	for name, end := range map[string]func(*watch.FakeWatcher){
 		"ended": (*watch.FakeWatcher).Stop,
@@ -260,7 +261,7 @@ func TestPauseThatBeginsBetweenTwoWatches(t *testing.T) {
 	}
 }
 
-// The state is told again, and so the failure is over, when the ConfigMap can be watched again.
+// Once the ConfigMap can be watched again, the state is reported again and so the failure ends.
 func TestFailureLastsUntilTheNextWatch(t *testing.T) {
 	s := newServer()
 	play(t, s, func(context.Context) {
@@ -283,7 +284,7 @@ func TestReadThatIsNotAnsweredEnds(t *testing.T) {
 	var answers atomic.Bool
 	s.PrependReactor("get", "configmaps", func(clienttesting.Action) (bool, runtime.Object, error) {
 		if !answers.Load() {
-			time.Sleep(callTimeout) // as a call that ends with its context
+			time.Sleep(callTimeout) // like a call that ends with its context
 			return true, nil, context.DeadlineExceeded
 		}
 		return false, nil, nil

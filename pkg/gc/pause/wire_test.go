@@ -21,12 +21,12 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// wire is an API server with the ConfigMap, or without it, at the other end of a client's transport.
+// wire is the transport of a client. It answers as an API server would, with the ConfigMap or without it.
 type wire struct {
 	data map[string]string // nil if there is none
-	// first answers a request in the server's place if it returns one.
+	// first answers a request in the server's place if it returns a response or an error.
 	first func(r *http.Request) (*http.Response, error)
-	// watches are the queries of watches, each of which ends at once.
+	// watches are the queries of the watches; each watch ends at once.
 	watches []map[string]string
 }
 
@@ -85,7 +85,7 @@ func failure(err *apierrors.StatusError) *http.Response {
 
 func (w *wire) client(t *testing.T) typedcorev1.ConfigMapsGetter {
 	t.Helper()
-	// The client asks for protobuf unless it is told otherwise.
+	// The client asks for protobuf by default.
 	c, err := typedcorev1.NewForConfig(&rest.Config{Host: "http://server.invalid", QPS: -1, Transport: w, ContentConfig: rest.ContentConfig{ContentType: "application/json"}})
 	if err != nil {
 		t.Fatal(err)
@@ -93,12 +93,12 @@ func (w *wire) client(t *testing.T) typedcorev1.ConfigMapsGetter {
 	return c
 }
 
-// Whoever else writes at the same time is not overwritten, and does not keep the pause from being written.
+// Writes that others make at the same time are not overwritten, and do not keep the pause from being written.
 func TestPauseIsWrittenWhateverOthersWrite(t *testing.T) {
 	type try = func(w *wire, r *http.Request) *http.Response
 	for name, c := range map[string]struct {
 		data   map[string]string
-		method string // of the first write, which others beat
+		method string // of the first write, which loses against another
 		answer try
 	}{
 		"changed meanwhile": {map[string]string{keyPaused: "false", keyPast: "2020-01-01T00:00:00Z/2020-01-02T00:00:00Z\n"}, http.MethodPut, func(w *wire, _ *http.Request) *http.Response {
@@ -131,7 +131,7 @@ func TestPauseIsWrittenWhateverOthersWrite(t *testing.T) {
 	}
 }
 
-// A pause that nobody can understand becomes one that can be, whichever way it is changed.
+// Any change replaces a pause that cannot be understood by one that can.
 func TestWhatCannotBeUnderstoodIsWrittenAnew(t *testing.T) {
 	for _, pause := range []bool{true, false} {
 		w := &wire{data: map[string]string{keyPaused: "perhaps"}}
@@ -148,7 +148,8 @@ func TestWhatCannotBeUnderstoodIsWrittenAnew(t *testing.T) {
 	}
 }
 
-// The watch shows what follows the list, and ends after a while, so that the loss of an event does not matter for ever.
+// The watch begins at the revision of the list. It ends after a while, so that a lost event does
+// not matter for ever.
 func TestWatchFollowsItsList(t *testing.T) {
 	w := &wire{data: map[string]string{keyPaused: "true"}}
 	f := &watcher{maps: w.client(t).ConfigMaps(Namespace), saw: func(State) {}, failed: func(err error) { t.Error(err) }}
@@ -171,7 +172,7 @@ func TestWatchFollowsItsList(t *testing.T) {
 	}
 }
 
-// A server that says nothing must not keep the pause from being read again.
+// A server that does not answer must not keep the pause from being read again.
 func TestReadsAndListsEndWithTheirTimeout(t *testing.T) {
 	for name, call := range map[string]func(context.Context, *watcher) error{
 		"read": func(ctx context.Context, w *watcher) error { return w.read(ctx) },

@@ -6,14 +6,14 @@ import (
 	"github.com/reap-dev/reap/pkg/gc/graph"
 )
 
-// loose refers to an object without blocking it.
+// loose returns a reference to an object that does not block it.
 func (c *cluster) loose(to string) []graph.Reference {
 	ref := c.ref(to)
 	ref.BlockOwnerDeletion = graph.Unset
 	return []graph.Reference{ref}
 }
 
-// Kubernetes' own collector goes on trying what it has failed on since nobody serves a kind, ever more rarely.
+// Kubernetes' own collector retries, with growing delays, objects on which it failed because a kind is not served.
 func TestKubernetesTriesAgainLate(t *testing.T) {
 	c := newCluster()
 	c.put("Thing", "n", graph.Record{Name: "owner"})
@@ -28,7 +28,7 @@ func TestKubernetesTriesAgainLate(t *testing.T) {
 	}
 }
 
-// It does not with an object without a namespace that names an owner in one.
+// It does not retry a cluster-scoped object that names a namespaced owner.
 func TestKubernetesGivesUp(t *testing.T) {
 	c := newCluster()
 	c.put("Thing", "n", graph.Record{Name: "owner"})
@@ -36,7 +36,7 @@ func TestKubernetesGivesUp(t *testing.T) {
 	expect(t, c.delete(orphan, Rules{Kubernetes: true}, "owner"), "gone owner", "freed d given-up")
 }
 
-// Its workers read owners live: one that waits only for a moment may be seen waiting, or not.
+// Its workers read owners live. If an owner waits only for a moment, they may or may not see it waiting.
 func TestKubernetesMayMissThatAnOwnerWaits(t *testing.T) {
 	c := newCluster()
 	c.put("Thing", "n", graph.Record{Name: "owner", OtherFinalizers: true})
@@ -44,8 +44,8 @@ func TestKubernetesMayMissThatAnOwnerWaits(t *testing.T) {
 	expect(t, c.delete(foreground, Rules{Kubernetes: true}, "owner"), "gone d uncertain", "stuck owner other-finalizer")
 }
 
-// Its DELETE of an object that it has just unblocked fails, and by the next one the owner may have gone: then it names
-// another policy.
+// Its DELETE of an object that it has just unblocked fails. By the next attempt the owner may be gone, and then the
+// DELETE has another policy.
 func TestKubernetesDeletesWhatItUnblocksLater(t *testing.T) {
 	c := newCluster()
 	c.put("Thing", "n", graph.Record{Name: "owner"})

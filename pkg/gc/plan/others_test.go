@@ -11,8 +11,8 @@ import (
 	"github.com/reap-dev/reap/pkg/gc/graph"
 )
 
-// TestOrphaningAloneComesOutTheSame: where nothing happens but that dependents lose one owner, no schedule comes to
-// anything else, so that one is enough.
+// TestOrphaningAloneComesOutTheSame: if dependents only lose one owner and nothing else happens, every schedule has
+// the same outcome, so one schedule is enough.
 func TestOrphaningAloneComesOutTheSame(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 7))
 	alone, besides := 0, 0
@@ -76,7 +76,7 @@ func TestOrphaningAloneIsSimulatedOnce(t *testing.T) {
 	once := asked
 	asked = 0
 	w.Delete(orphan, rules, now)
-	if once == 0 || asked >= 2*once { // what is kept is explained once more
+	if once == 0 || asked >= 2*once { // objects that are kept are explained once more
 		t.Errorf("the plan asked %d times, one simulation %d times", asked, once)
 	}
 }

@@ -22,7 +22,7 @@ const (
 
 var now = time.Date(2026, 5, 4, 3, 2, 1, 0, time.UTC)
 
-// resources by kind; nobody watches a Shadow.
+// resources by kind; a Shadow has no monitor.
 var resources = map[string]*graph.Resource{
 	"Thing":      {Name: "things", Kind: "Thing", Versions: []string{"v1"}, Namespaced: true, Monitored: true},
 	"Pod":        {Name: "pods", Kind: "Pod", Versions: []string{"v1"}, Namespaced: true, Monitored: true},
@@ -34,7 +34,7 @@ var resources = map[string]*graph.Resource{
 	"Definition": {Group: "apiextensions.k8s.io", Name: "customresourcedefinitions", Kind: "Definition", Versions: []string{"v1"}, Monitored: true},
 }
 
-// cluster is a graph to be planned in.
+// cluster is a graph that plans are made for.
 type cluster struct {
 	*graph.Graph
 	kinds map[types.UID]string
@@ -56,7 +56,7 @@ func newCluster() *cluster {
 	return c
 }
 
-// put enters an object, whose name is its UID, with blocking references to others.
+// put adds an object, whose name is its UID, with blocking references to others.
 func (c *cluster) put(kind, namespace string, rec graph.Record, owners ...string) {
 	rec.Namespace, rec.UID, rec.ResourceVersion = namespace, types.UID(rec.Name), "5"
 	for _, o := range owners {
@@ -66,7 +66,7 @@ func (c *cluster) put(kind, namespace string, rec graph.Record, owners ...string
 	c.Upsert(resources[kind].GroupResource(), &rec, now)
 }
 
-// ref refers to an object, by UID, or to another as Kind/uid.
+// ref returns a reference to an object of the cluster by UID, or to another as Kind/uid.
 func (c *cluster) ref(to string) graph.Reference {
 	kind, uid, another := strings.Cut(to, "/")
 	if !another {
@@ -83,7 +83,7 @@ func (c *cluster) key(uid string) graph.Key {
 	return graph.Key{Resource: resources[c.kinds[types.UID(uid)]].GroupResource(), UID: types.UID(uid)}
 }
 
-// expect holds a result against lines such as "gone a", in the order of the result.
+// expect compares a result with lines such as "gone a", in the order of the result.
 func expect(t *testing.T, res *Result, want ...string) {
 	t.Helper()
 	var got []string
@@ -146,7 +146,7 @@ func TestDefinitionTakesItsObjects(t *testing.T) {
 	expect(t, c.delete(background, Rules{}, "widgets.ex.io"), "gone w", "gone t", "gone kept", "gone widgets.ex.io", "freed free no-references")
 }
 
-// A namespace that goes since its owner does is emptied as well.
+// A namespace that goes because its owner does is emptied as well.
 func TestCascadeReachesContents(t *testing.T) {
 	c := newCluster()
 	c.put("World", "", graph.Record{Name: "root"})
@@ -184,7 +184,7 @@ func TestTimeoutOfAForegroundDeletion(t *testing.T) {
 	expect(t, c.delete(foreground, rules, "owner"), "stuck owner waits-for-dependent", "unchanged veto owner-unknown")
 }
 
-// What no monitor shows and nobody has read is not taken for absent.
+// An owner that no monitor shows and nobody has read does not count as absent.
 func TestOwnerThatNobodyCanSeeKeeps(t *testing.T) {
 	for _, kind := range []string{"Shadow", "Widget"} {
 		c := newCluster()
@@ -206,7 +206,7 @@ func TestOwnerThatNobodyCanSeeKeeps(t *testing.T) {
 	}
 }
 
-// An owner that waits for what is deleted goes too, and so do its other dependents.
+// If an owner waits for the deleted object, it goes too, and so do its other dependents.
 func TestWaitingOwnersAreReached(t *testing.T) {
 	c := newCluster()
 	c.put("Thing", "n", graph.Record{Name: "waits", Deleting: true, Foreground: true, DeletedAt: now.Unix()})
@@ -223,8 +223,7 @@ func TestOrphaningWaitsForWhatCannotBeListed(t *testing.T) {
 	expect(t, c.delete(orphan, Rules{Holds: "something", OrphanTimeout: time.Minute}, "owner"), "gone owner after 1m0s", "freed d no-references")
 }
 
-// Whether the dependent is freed by the one owner or collected with the other is a matter
-// of what is looked at first.
+// The dependent is freed by one owner or collected with the other, depending on which is looked at first.
 func TestFateThatDependsOnTiming(t *testing.T) {
 	c := newCluster()
 	c.put("Thing", "n", graph.Record{Name: "root"})
@@ -238,8 +237,8 @@ func TestFateThatDependsOnTiming(t *testing.T) {
 	}
 }
 
-// A held dependent of two targets loses the reference to the first if the collector comes
-// before the second DELETE, and keeps both references if it comes after.
+// A held dependent of two targets loses the reference to the first if the collector acts before the second
+// DELETE, and keeps both references otherwise.
 func TestTargetsThatShareADependent(t *testing.T) {
 	c := newCluster()
 	c.put("Thing", "n", graph.Record{Name: "a"})
@@ -248,8 +247,8 @@ func TestTargetsThatShareADependent(t *testing.T) {
 	expect(t, c.delete(background, Rules{}, "a", "b"), "gone a", "gone b", "stuck d other-finalizer uncertain")
 }
 
-// It depends on whether the dependent of both is looked at before the second owner is
-// deleted for the first one's sake.
+// The outcome depends on whether the dependent of both owners is looked at before the second owner is
+// deleted because of the first.
 func TestDependentThatIsReachedInTwoWays(t *testing.T) {
 	c := newCluster()
 	c.put("Thing", "n", graph.Record{Name: "root"})
@@ -277,7 +276,8 @@ func TestControllerThatStays(t *testing.T) {
 }
 
 // Kubernetes' own collector waits for ever for a ring that users delete, and cuts a chain whose end is also
-// being deleted; it counts what blocks by UID alone, and one reference that cannot be judged keeps all.
+// being deleted. It counts blocking references by UID alone, and keeps all references if one cannot be
+// judged.
 func TestRulesOfKubernetes(t *testing.T) {
 	rules := Rules{Kubernetes: true, Rings: true, Options: decide.Options{Timeout: decide.Timeout{Base: time.Minute}}}
 	c := newCluster()

@@ -12,7 +12,8 @@ import (
 	"github.com/reap-dev/reap/pkg/gc/graph"
 )
 
-// TestTookEndsWithTheLastEvent: deadlines of what has gone by then take no time. The ring is broken within seconds.
+// TestTookEndsWithTheLastEvent: deadlines of objects that are gone by then take no time. The ring
+// is broken within seconds.
 func TestTookEndsWithTheLastEvent(t *testing.T) {
 	now := time.Unix(1_000_000, 0)
 	configMaps := schema.GroupResource{Resource: "configmaps"}

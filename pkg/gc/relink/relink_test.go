@@ -21,7 +21,7 @@ var (
 	now   = time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
 )
 
-// world is a graph, and what live reads of it would answer.
+// world is a graph and what live reads would find.
 type world struct {
 	g         *graph.Graph
 	occupants map[graph.Coordinates]Occupant
@@ -37,7 +37,7 @@ func newWorld() *world {
 	return w
 }
 
-// add puts an object at namespace/name there; its UID is new-NAME.
+// add puts an object at namespace/name; its UID is new-NAME.
 func (w *world) add(r *graph.Resource, namespace, name string, refs ...graph.Reference) *graph.Record {
 	rec := &graph.Record{Namespace: namespace, Name: name, UID: types.UID("new-" + name), ResourceVersion: "1", References: refs}
 	w.put(r, rec)
@@ -49,7 +49,7 @@ func (w *world) put(r *graph.Resource, rec *graph.Record) {
 	w.occupants[graph.Coordinates{Group: r.Group, Kind: r.Kind, Namespace: rec.Namespace, Name: rec.Name}] = Occupant{Record: rec}
 }
 
-// plan verifies what is in doubt, as a listing does, and makes the plan.
+// plan verifies the doubtful owners, as a listing does, and makes the plan.
 func (w *world) plan(only func(*graph.Record) bool) Plan {
 	for _, n := range w.g.Objects() {
 		v, _ := w.g.View(n.Key)
@@ -70,12 +70,13 @@ func to(r *graph.Resource, name string, uid types.UID) graph.Reference {
 	return graph.Reference{APIVersion: version, Kind: r.Kind, Name: name, UID: uid}
 }
 
-// TestOwnersComeFirst whatever their names are, also through objects that need no change; rings are no obstacle.
+// TestOwnersComeFirst: owners come before their dependents, whatever their names, also if objects
+// that need no change lie between. Rings do not prevent that.
 func TestOwnersComeFirst(t *testing.T) {
 	w := newWorld()
 	w.add(roles, "", "z")
 	w.add(maps, "n", "y", to(roles, "z", "old"))
-	w.add(maps, "n", "between", to(maps, "y", "new-y")) // as it should be
+	w.add(maps, "n", "between", to(maps, "y", "new-y")) // needs no change
 	w.add(maps, "n", "x", to(maps, "between", "old"), to(roles, "z", "old"))
 	w.add(maps, "n", "a", to(maps, "x", "old"))
 	w.add(maps, "n", "r1", to(maps, "r2", "old"), to(maps, "a", "old"))
@@ -101,7 +102,7 @@ func TestOwnersComeFirst(t *testing.T) {
 	}
 }
 
-// TestWhatNobodyCanTellIsLeft with the reason.
+// TestWhatNobodyCanTellIsLeft: references without a certain new owner are left, with the reason.
 func TestWhatNobodyCanTellIsLeft(t *testing.T) {
 	w := newWorld()
 	w.add(maps, "n", "taken")
@@ -147,7 +148,7 @@ func TestWhatNobodyCanTellIsLeft(t *testing.T) {
 	}
 }
 
-// TestRewriteChangesUIDsAlone and only of references that are still there.
+// TestRewriteChangesUIDsAlone: only UIDs change, and only in references that are still there.
 func TestRewriteChangesUIDsAlone(t *testing.T) {
 	owner := graph.Node{Key: graph.Key{Resource: schema.GroupResource{Resource: "configmaps"}, UID: "new"}}
 	a, b, c := to(maps, "o", "old"), to(maps, "o", "older"), to(roles, "o", "old")

@@ -14,7 +14,7 @@ import (
 	"github.com/reap-dev/reap/pkg/gc/relink"
 )
 
-// shortened prints what is to be relinked, a few of each kind.
+// shortened prints a relink plan with at most limit entries of each kind.
 type shortened struct {
 	Relink
 	limit int

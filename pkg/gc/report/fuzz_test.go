@@ -24,10 +24,10 @@ import (
 	"github.com/reap-dev/reap/pkg/gc/relink"
 )
 
-// forged is what a hostile text has on a line of its own: no report may.
+// forged is what a hostile text puts on a line of its own. No report may contain such a line.
 const forged = "FORGED"
 
-// objectSeeds are metadata as the API server would take them, and worse.
+// objectSeeds are metadata as the API server would accept them, and worse.
 var objectSeeds = []string{
 	`[]`,
 	`[{"kind":"ConfigMap","metadata":{"name":"a","namespace":"n","uid":"a"}},
@@ -37,7 +37,7 @@ var objectSeeds = []string{
 	   "annotations":{"gc.reap.dev/sync-timeout":"5s"},"ownerReferences":[{"apiVersion":"v1","kind":"ConfigMap","name":"b","uid":"b","blockOwnerDeletion":true},{"apiVersion":"v1","kind":"ConfigMap","name":"a","uid":"a"}]}},
 	  {"kind":"ConfigMap","metadata":{"name":"b","namespace":"n","uid":"b","deletionTimestamp":"9999-12-31T23:59:59Z","finalizers":["orphan","foregroundDeletion"],
 	   "annotations":{"gc.reap.dev/sync-timeout":"never"},"ownerReferences":[{"apiVersion":"v1","kind":"ConfigMap","name":"a","uid":"a","blockOwnerDeletion":true}]}}]`,
-	// Texts that are meant for a terminal, a shell, a table.
+	// Texts that a terminal, a shell or a table would interpret.
 	`[{"kind":"Pod","metadata":{"name":"c","namespace":"n","uid":"c","ownerReferences":[
 	   {"apiVersion":"v1","kind":"Config\u001b[2JMap","name":"x\nFORGED","uid":"u\nFORGED"},
 	   {"apiVersion":"a/b/c","kind":"","name":"","uid":""},
@@ -45,15 +45,16 @@ var objectSeeds = []string{
 	   {"apiVersion":"apps/v1","kind":"Deployment","name":"a\tb","uid":"gone\nFORGED"},
 	   {"apiVersion":"v1","kind":"ConfigMap","name":"x\nFORGED","uid":"absent\nFORGED"},
 	   {"apiVersion":"v1","kind":"ConfigMap","name":"x\nFORGED","uid":"absent\nFORGED"}]}}]`,
-	// One UID at two places, namespaces that are wrong, a node with a namespaced owner.
+	// One UID at two places, wrong namespaces, a node with a namespaced owner.
 	`[{"kind":"Pod","metadata":{"name":"d","namespace":"n","uid":"d"}},{"kind":"ConfigMap","metadata":{"name":"d","namespace":"m","uid":"d"}},
 	  {"kind":"Node","metadata":{"name":"e","uid":"e","ownerReferences":[{"apiVersion":"v1","kind":"Pod","name":"d","uid":"d","blockOwnerDeletion":true}]}},
 	  {"kind":"Pod","metadata":{"name":"f","namespace":"o","uid":"f","ownerReferences":[{"apiVersion":"v1","kind":"Pod","name":"d","uid":"d"}]}}]`,
 	`[{"metadata":{"uid":"a","annotations":{"gc.reap.dev/sync-timeout":"-9223372036854775808ns"},"deletionTimestamp":"0001-01-01T00:00:00Z"}}]`,
 }
 
-// FuzzObjects has metadata that anybody may have written go all the way: into the graph, through every decision and every report.
-// The graph holds together, references come back as they were, and no report has a line or a character that a name brought along.
+// FuzzObjects sends metadata that anybody may have written all the way: into the graph, through every decision and into every
+// report. The graph stays consistent, references come back unchanged, and no report has a line or a control character that comes
+// from a name.
 func FuzzObjects(f *testing.F) {
 	for _, s := range objectSeeds {
 		f.Add([]byte(s), uint8(0))
@@ -72,7 +73,7 @@ func FuzzObjects(f *testing.F) {
 		for i := range objects {
 			rec := graph.RecordOf(&objects[i])
 			gr, ok := resources[objects[i].Kind]
-			// The server gives UIDs, names and namespaces; nobody else may choose them.
+			// The server validates UIDs, names and namespaces; users cannot choose them freely.
 			if !ok || rec.UID == "" || strings.ContainsFunc(string(rec.UID)+rec.Name+rec.Namespace, func(r rune) bool { return r > unicode.MaxASCII || unprintable(r) || r == '/' }) {
 				continue
 			}
@@ -157,7 +158,7 @@ func (l Lint) object() Object {
 	return l.Findings[0].Object
 }
 
-// mustBeHarmless fails if a text for people has characters that change a terminal, or a line that a name brought along.
+// mustBeHarmless fails if a text for people has characters that change a terminal, or a line that comes from a name.
 func mustBeHarmless(t *testing.T, text string) {
 	t.Helper()
 	for line := range strings.Lines(text) {
@@ -171,7 +172,7 @@ func mustBeHarmless(t *testing.T, text string) {
 	}
 }
 
-// overGraph is a collector that has a graph and no more.
+// overGraph is a collector that has only a graph.
 type overGraph struct{ g *graph.Graph }
 
 func (c overGraph) Graph() *graph.Graph { return c.g }
@@ -212,8 +213,8 @@ func (c overGraph) Plan(_ context.Context, q PlanRequest) (Plan, error) {
 	return PlanOf(plan.Take(c.g, q.Targets).Delete(metav1.DeletionPropagation(q.Policy), plan.Rules{}, now), q, now), nil
 }
 
-// FuzzHandler asks for reports in every way. The answer is one of those that docs/http.md names, JSON but for the graph's, and
-// changes nothing.
+// FuzzHandler requests reports in every way. The status code is one that docs/http.md names. The body is JSON, except for the
+// graph's, and no request changes anything.
 func FuzzHandler(f *testing.F) {
 	for _, e := range endpoints {
 		f.Add(http.MethodGet, Root+e.name, e.query, true)

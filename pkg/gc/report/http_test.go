@@ -9,7 +9,7 @@ import (
 	"github.com/reap-dev/reap/tests/goldenfile"
 )
 
-// TestReferenceOfPaths holds docs/http.md against the paths that a Handler serves.
+// TestReferenceOfPaths compares docs/http.md with the paths that a Handler serves.
 func TestReferenceOfPaths(t *testing.T) {
 	var b strings.Builder
 	b.WriteString("| path | parameters | answer |\n|---|---|---|\n")

@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// TestFieldsAreDocumented: each JSON field of a report is in its section of docs/json.md, or in docs/reports.md.
+// TestFieldsAreDocumented: each JSON field of a report is documented in its section of docs/json.md
+// or in docs/reports.md.
 func TestFieldsAreDocumented(t *testing.T) {
 	read := func(name string) string {
 		raw, err := os.ReadFile("../../../docs/" + name)

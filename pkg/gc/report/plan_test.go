@@ -20,7 +20,7 @@ import (
 	"github.com/reap-dev/reap/pkg/gc/plan"
 )
 
-// fates is a graph with what plans have to tell of: an owner with dependents of every fate.
+// fates returns a graph for plans: an owner with dependents of every fate.
 func fates() *graph.Graph {
 	g := graph.New()
 	resources := []*graph.Resource{
@@ -60,7 +60,7 @@ func fates() *graph.Graph {
 	return g
 }
 
-// readLive adds to a plan what a command would read.
+// readLive adds to a plan what a command would read live.
 func readLive(p *Plan) {
 	for i := range p.Objects {
 		switch o := &p.Objects[i]; o.Object.Name {
@@ -112,7 +112,7 @@ func TestPlan(t *testing.T) {
 	}
 }
 
-// TestPlanInColours: the colours change nothing but the colours.
+// TestPlanInColours: without the colours the text is the same.
 func TestPlanInColours(t *testing.T) {
 	q := PlanRequest{Targets: []graph.Key{{Resource: configMaps, UID: "root"}}, Policy: "Background"}
 	p := PlanOf(plan.Take(fates(), q.Targets).Delete(metav1.DeletePropagationBackground, plan.Rules{}, now), q, now)

@@ -31,8 +31,8 @@ var (
 	configMaps = schema.GroupResource{Resource: "configmaps"}
 )
 
-// world is a graph of ConfigMaps: root is in foreground deletion and blocked by a dozen dependents, one of
-// which names other owners too; an orphaning object waits as well.
+// world returns a graph of ConfigMaps. root is in foreground deletion and blocked by a dozen dependents, one of which has
+// other owners too. An object that is being orphaned waits as well.
 func world() *graph.Graph {
 	g := graph.New()
 	g.SetCatalog(graph.NewCatalog([]*graph.Resource{
@@ -57,8 +57,8 @@ func world() *graph.Graph {
 	return g
 }
 
-// behindWorld is a graph in which root waits for two dependents that wait for the same leaf, which a finalizer holds, and for
-// one whose kind nobody knows; a and b hold each other; and a namespace goes.
+// behindWorld returns a graph in which root waits for three dependents. Two of them wait for the same leaf, which a finalizer
+// holds; the third has an owner of an unknown kind. a and b hold each other, and a namespace is being deleted.
 func behindWorld() *graph.Graph {
 	g := graph.New()
 	g.SetCatalog(graph.NewCatalog([]*graph.Resource{
@@ -91,7 +91,7 @@ func behindWorld() *graph.Graph {
 	return g
 }
 
-// advisedOn explains an object of behindWorld as a command does that has read finalizers.
+// advisedOn explains an object of behindWorld as a command does after reading finalizers.
 func advisedOn(t *testing.T, gr schema.GroupResource, uid string) Why {
 	t.Helper()
 	g := behindWorld()
@@ -161,7 +161,7 @@ func guardedNode(name string) graph.Node {
 	return graph.Node{Key: graph.Key{Resource: configMaps, UID: types.UID(name)}, Record: &graph.Record{Namespace: "ns", Name: name, UID: types.UID(name)}}
 }
 
-// TestReports holds text and JSON against golden files: scripts rely on the one, people on the other.
+// TestReports compares text and JSON with golden files: people rely on the text, scripts on the JSON.
 func TestReports(t *testing.T) {
 	g := world()
 	for name, r := range map[string]interface{ Print(*bytes.Buffer) error }{
@@ -200,7 +200,7 @@ func TestReports(t *testing.T) {
 	}
 }
 
-// fromAList is an explanation that was made from a list.
+// fromAList returns the explanation as if it were made from a listing.
 func fromAList(w Why) Why {
 	w.Basis = Basis{Source: FromListing, Rules: RulesOfKubernetes, Note: "no collector of reap answers at https://there", Objects: 17}
 	for i := range gapsShown + 2 {
@@ -333,7 +333,7 @@ func TestLongListsAreCutShort(t *testing.T) {
 	}
 }
 
-// TestDOT is read by Graphviz itself where it is installed, in tests/integration.
+// TestDOT compares with a golden file. In tests/integration Graphviz itself reads DOT output where it is installed.
 func TestDOT(t *testing.T) {
 	g := world()
 	g.Upsert(configMaps, &graph.Record{Namespace: "ns", Name: "odd", UID: "odd", References: []graph.Reference{
@@ -373,7 +373,7 @@ func TestGraphIsServed(t *testing.T) {
 	}
 }
 
-// TestScreens holds what reap status --watch draws against golden files, and no line is longer than the terminal.
+// TestScreens compares what reap status --watch draws with golden files. No line may be longer than the terminal is wide.
 func TestScreens(t *testing.T) {
 	all := ""
 	for _, size := range []struct{ columns, rows int }{{80, 24}, {200, 50}, {40, 8}} {
@@ -399,7 +399,7 @@ func TestScreens(t *testing.T) {
 	}
 }
 
-// TestBar: nothing to do is done.
+// TestBar: no work counts as done.
 func TestBar(t *testing.T) {
 	for _, c := range []struct {
 		done, all int
@@ -411,7 +411,7 @@ func TestBar(t *testing.T) {
 	}
 }
 
-// TestCommandsAreSafeToCopy: names of references and finalizers can be anybody's.
+// TestCommandsAreSafeToCopy: anybody may have chosen the names of references and finalizers.
 func TestCommandsAreSafeToCopy(t *testing.T) {
 	w := Why{Object: Object{Resource: "configmaps", Namespace: "ns", Name: "o"}, Reason: "being-deleted", Finalizers: []string{"example.com/$(reboot)", "example.com/\x1b[2Jx"}}
 	w.Advise("", "")
@@ -420,7 +420,7 @@ func TestCommandsAreSafeToCopy(t *testing.T) {
 	}
 }
 
-// TestReleaseText holds what a release says it gives up.
+// TestReleaseText checks what a release says that it gives up.
 func TestReleaseText(t *testing.T) {
 	o := Object{Resource: "configmaps", Namespace: "ns", Name: "o", UID: "u"}
 	many := &Objects{Count: 12, First: []Object{o}}

@@ -18,7 +18,7 @@ import (
 	"github.com/reap-dev/reap/pkg/gc/lint"
 )
 
-// golden compares with a file of testdata.
+// golden compares with a golden file of testdata.
 func golden(t *testing.T, name string, got []byte) {
 	t.Helper()
 	path := filepath.Join("testdata", name+".golden")
@@ -32,8 +32,8 @@ func golden(t *testing.T, name string, got []byte) {
 	}
 }
 
-// shop is a Deployment with its pods, of which one is being deleted, an object with two owners
-// and one that is missing, a ring, and a cluster-scoped owner.
+// shop returns a graph with a Deployment and its pods, one of which is being deleted, an
+// object with several owners, one of which is missing, a ring, and a cluster-scoped owner.
 func shop() *graph.Graph {
 	g := graph.New()
 	var all []*graph.Resource
@@ -116,7 +116,8 @@ func TestTrees(t *testing.T) {
 	}
 }
 
-// TestTreeCountsWhatItCuts: every object belongs to the tree once, whatever is printed.
+// TestTreeCountsWhatItCuts: every object counts in the tree once, whether it is printed or
+// not.
 func TestTreeCountsWhatItCuts(t *testing.T) {
 	g := shop()
 	whole := NewTree(g, g.View, TreeOptions{}, Basis{}, now)
@@ -132,7 +133,7 @@ func TestTreeCountsWhatItCuts(t *testing.T) {
 	}
 }
 
-// TestDeepTree is not printed in lines of its depth.
+// TestDeepTree: the lines of a deep tree are not as long as it is deep.
 func TestDeepTree(t *testing.T) {
 	g := world()
 	const n = 5000

@@ -56,7 +56,7 @@ func pages(reference, version, date string) map[string][]byte {
 	return made
 }
 
-// command arranges a command's part of the reference as man pages are.
+// command arranges a command's part of the reference as a man page.
 func command(name, title, body string) string {
 	usage, body, _ := strings.Cut(strings.TrimSpace(body), "\n\n")
 	synopsis, body, _ := strings.Cut(strings.TrimPrefix(body, "```\n"), "\n```\n")
@@ -69,7 +69,7 @@ func page(name, version, date, text string) []byte {
 	return md2man.Render(fmt.Appendf(nil, "%% %s 1 \"%s\" \"reap %s\" \"reap\"\n\n%s", strings.ToUpper(name), date, version, text))
 }
 
-// definitions makes a definition of each row of a table: terminals are too narrow for tables.
+// definitions turns each row of a table into a definition: terminals are too narrow for tables.
 func definitions(text string) string {
 	var out []string
 	var columns []string
@@ -89,7 +89,8 @@ func definitions(text string) string {
 	return strings.Join(out, "\n")
 }
 
-// definition is a row: its first cell is defined by its last, and by those between, each with its column's name.
+// definition returns a row as a definition: the first cell is the term, the last its meaning,
+// followed by the cells between, each with its column's name.
 func definition(columns, row []string) []string {
 	last := len(row) - 1
 	meaning := row[last]

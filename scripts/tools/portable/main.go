@@ -1,5 +1,6 @@
-// Command portable type-checks the packages of the module in the current directory for other processors, without compiling what
-// they import: a release for each takes minutes, and finds a mistake as small as an int32 only then.
+// Command portable type-checks the packages of the module in the current directory for other processors, without compiling
+// their dependencies. A release build for each processor takes minutes, and would find a mistake as small as an int32 only
+// then.
 //
 //	portable [-tags TAGS] GOARCH...
 package main

@@ -1,5 +1,5 @@
-// Command sbom writes the bill of materials, as CycloneDX JSON, of binaries that are built from one source: the
-// modules that Go has noted in them, Go's own library, and the C library that is linked in.
+// Command sbom writes the bill of materials, as CycloneDX JSON, of binaries built from one source: the modules
+// that Go records in them, Go's standard library, and the linked C library.
 package main
 
 import (
@@ -87,7 +87,7 @@ func run(w io.Writer) error {
 	return cdx.NewBOMEncoder(w, cdx.BOMFileFormatJSON).SetPretty(true).EncodeVersion(bom, cdx.SpecVersion1_5)
 }
 
-// module is what is really built in, if one takes another's place.
+// module returns the component of the module that is really built in: the replacement, if there is one.
 func module(m *debug.Module) cdx.Component {
 	if m.Replace != nil {
 		m = m.Replace

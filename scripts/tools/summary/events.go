@@ -21,10 +21,10 @@ type event struct {
 	ImportPath                    string // of a failed build
 }
 
-// outcome is how a test ended, in which run.
+// outcome is how a test ended, and in which run.
 type outcome struct {
 	run, pkg, test string
-	says           string // what it said last
+	says           string // its last output
 }
 
 func (o outcome) name() string { return o.pkg + " " + o.test }
@@ -72,7 +72,7 @@ func (r *runs) readFile(name string) error {
 
 func (r *runs) read(from io.Reader, run string) error {
 	type key struct{ pkg, test string }
-	last := map[key]string{}      // the last line that says something
+	last := map[key]string{}      // the last line with text
 	running := map[key]bool{}     // tests that have not ended
 	failedIn := map[string]bool{} // packages with a failed test
 	didNotEnd := func(k key) {
@@ -91,7 +91,7 @@ func (r *runs) read(from io.Reader, run string) error {
 		}
 		var e event
 		if json.Unmarshal(line, &e) != nil {
-			continue // go test's own messages, or a line that was cut when the run was ended
+			continue // go test's own messages, or a line that was cut off when the run was stopped
 		}
 		pkg := strings.TrimPrefix(e.Package, module)
 		k := key{pkg, e.Test}
@@ -112,7 +112,7 @@ func (r *runs) read(from io.Reader, run string) error {
 		case "pass", "fail", "skip":
 			delete(running, k)
 			if e.Test == "" {
-				for k := range running { // the package ran into its timeout, or ended in the middle
+				for k := range running { // the package timed out or was stopped
 					if k.pkg == pkg {
 						didNotEnd(k)
 						failedIn[pkg] = true
@@ -137,7 +137,7 @@ func (r *runs) read(from io.Reader, run string) error {
 			}
 		}
 	}
-	for k := range running { // the run was ended
+	for k := range running { // the run was stopped
 		didNotEnd(k)
 	}
 	return nil
@@ -154,7 +154,7 @@ func suppressions(text string) (n int) {
 	return n
 }
 
-// readLogs counts the races that servers passed over.
+// readLogs counts the suppressed races in the servers' logs.
 func (r *runs) readLogs(dir string) error {
 	if dir == "" {
 		return nil
@@ -169,7 +169,7 @@ func (r *runs) readLogs(dir string) error {
 	})
 }
 
-// readSkips reads which tests may be skipped: a package, a test, and why, one a line.
+// readSkips reads which tests may be skipped: a package, a test and a reason on each line.
 func readSkips(file string) (map[string]bool, error) {
 	allowed := map[string]bool{}
 	if file == "" {

@@ -1,7 +1,7 @@
-// Command summary ends a run of scripts/test: it reads the events of `go test -json`, and says what was tried, what was
-// skipped and why, which races were passed over, and how many tests passed.
+// Command summary ends a run of scripts/test. It reads the events of `go test -json` and reports what was tried, what
+// was skipped and why, how many races were suppressed, and how many tests passed.
 //
-// Its exit code is 1 if a test failed, or if something was missing that -strict forbids; 3 if no test ran to its end.
+// Its exit code is 1 if a test failed or something is missing that -strict requires, and 3 if no test ran to its end.
 package main
 
 import (

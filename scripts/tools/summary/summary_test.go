@@ -37,7 +37,7 @@ const timedOut = `{"Action":"run","Package":"github.com/reap-dev/reap/pkg/e","Te
 {"Action":"fail","Package":"github.com/reap-dev/reap/pkg/e"}
 `
 
-// A run that was ended leaves half a line.
+// A run that was stopped leaves half a line.
 const endedRun = `{"Action":"run","Package":"github.com/reap-dev/reap/pkg/f","Test":"TestF"}
 {"Action":"pass","Package":"github.com/rea`
 

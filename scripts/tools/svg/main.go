@@ -1,4 +1,4 @@
-// Command svg draws what a terminal shows, as an SVG picture.
+// Command svg draws the output of a terminal as an SVG picture.
 //
 //	svg -title TEXT < OUTPUT > PICTURE
 //
@@ -32,10 +32,10 @@ func main() {
 	}
 }
 
-// sequence matches what changes the colour, and other control sequences, which are left out.
+// sequence matches control sequences: those that change the colour, and others, which are left out.
 var sequence = regexp.MustCompile("\x1b\\[([0-9;?]*)([A-Za-z])")
 
-// styles are the classes of the codes that set one.
+// styles maps the codes that set a style to its class.
 var styles = map[string]string{"1": "bold", "2": "faint", "31": "red", "32": "green"}
 
 func draw(in io.Reader, out io.Writer, title string) error {
@@ -64,7 +64,7 @@ text { font: 14px ui-monospace, "DejaVu Sans Mono", Menlo, Consolas, monospace; 
 	return w.Flush()
 }
 
-// spans is a line with its colours as classes.
+// spans returns a line with its colours as classes.
 func spans(line string) string {
 	var b strings.Builder
 	class := ""
