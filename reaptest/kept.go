@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync"
 
+	networkingv1 "k8s.io/api/networking/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -54,13 +55,16 @@ func (d *difference) has(id key) bool {
 	return d.extra[id] != nil || d.missing[id] != nil || d.changed[id] != nil
 }
 
-// compare finds out which objects differ. Those that controllers keep in each namespace count as kept.
+// allocator marks the IPAddresses that the API server makes for Services, sometimes a moment after its start, and deletes with them.
+const allocator = "ipallocator.k8s.io"
+
+// compare finds out which objects differ. Those that controllers keep in each namespace, and addresses of Services, count as kept.
 func (k *kept) compare(now state) *difference {
 	d := &difference{map[key]*metav1.PartialObjectMetadata{}, map[key]*unstructured.Unstructured{}, map[key]*unstructured.Unstructured{}}
 	for id, o := range now.objects {
 		was := k.objects[id]
 		switch {
-		case o.DeletionTimestamp != nil, was == nil && !k.made(id):
+		case o.DeletionTimestamp != nil, was == nil && !k.made(id) && o.Labels[networkingv1.LabelManagedBy] != allocator:
 			d.extra[id] = o
 		case was != nil && (o.UID != was.GetUID() || o.ResourceVersion != was.GetResourceVersion()):
 			d.changed[id] = was
