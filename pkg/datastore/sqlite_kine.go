@@ -24,7 +24,7 @@ import (
 //	wholeLog       a read that fails half-way is an error
 //	sqllog         kine's
 //	dialect        a compaction that fails ends no process
-//	generic        kine's statements, but for lists
+//	generic        kine's statements, but for most reads
 //	watched        the driver's connections, which tell what fails
 func newSQLite(ctx context.Context, wg *sync.WaitGroup, cfg *drivers.Config, d *disk) (server.Backend, error) {
 	cfg.DataSourceName = strings.TrimPrefix(cfg.Endpoint, "sqlite://")
@@ -36,7 +36,7 @@ func newSQLite(ctx context.Context, wg *sync.WaitGroup, cfg *drivers.Config, d *
 	return &backend{LogStructured: logstructured.New(log), log: log}, nil
 }
 
-// sqliteStatements opens the database and returns kine's statements for it, with our lists.
+// sqliteStatements opens the database and returns kine's statements for it, with our reads.
 func sqliteStatements(ctx context.Context, wg *sync.WaitGroup, cfg *drivers.Config, d *disk) (*generic.Generic, error) {
 	driver := watchedDriver()
 	if driver == nil { // kine's connections, table and indexes
@@ -44,7 +44,7 @@ func sqliteStatements(ctx context.Context, wg *sync.WaitGroup, cfg *drivers.Conf
 		if err != nil {
 			return nil, d.seen(err, true)
 		}
-		listInOrder(statements)
+		cheapReads(statements)
 		return statements, nil
 	}
 	connector := &watched{driver: driver, dsn: cfg.DataSourceName, disk: d}
@@ -79,7 +79,7 @@ func sqliteStatements(ctx context.Context, wg *sync.WaitGroup, cfg *drivers.Conf
 		}
 		return err.Error()
 	}
-	listInOrder(statements)
+	cheapReads(statements)
 	return statements, nil
 }
 
@@ -107,22 +107,34 @@ func makeTable(ctx context.Context, db *sql.DB) error {
 	return nil
 }
 
-// listInOrder replaces kine's statements for lists, which read every key of the range and sort them before the first is
-// answered, also if a page is asked for. These read the keys in the order of an index, and stop after the page. There is
-// one row without a key if there are no keys: the current revision is always answered.
-func listInOrder(statements *generic.Generic) {
-	list := func(name, columns, atRevision string) *query.Named {
+// cheapReads replaces kine's statements for lists, for one key and for the latest changes. There is one row without a key if there is
+// nothing: the current revision is always answered.
+//
+// kine's lists read every key of the range and sort them before the first is answered, also if a page is asked for. These
+// read the keys in the order of an index, and stop after the page. kine's reads of one key and of the latest changes name what
+// they find twice, which SQLite answers with temporary tables: 330 µs instead of 60 for each deletion's read, and for each change
+// that watches are told of.
+func cheapReads(statements *generic.Generic) {
+	read := func(name, columns, where, order string) *query.Named {
 		return query.New(fmt.Sprintf(`SELECT now.id, (%s), %s
-			FROM kine AS now LEFT JOIN kine AS kv INDEXED BY kine_name_id_index
+			FROM kine AS now LEFT JOIN kine AS kv %s
+			WHERE now.id = (SELECT MAX(id) FROM kine)
+			%s`, generic.CompactRevSQL, "kv."+strings.ReplaceAll(columns, ", ", ", kv."), where, order), "?", false, name)
+	}
+	list := func(name, columns, atRevision string) *query.Named {
+		return read(name, columns, fmt.Sprintf(`INDEXED BY kine_name_id_index
 			ON kv.name >= ? AND kv.name < ?
 			AND kv.id = (SELECT MAX(same.id) FROM kine AS same WHERE same.name = kv.name %s)
-			AND (kv.deleted = 0 OR ?)
-			WHERE now.id = (SELECT MAX(id) FROM kine)
-			ORDER BY kv.name`, generic.CompactRevSQL, "kv."+strings.ReplaceAll(columns, ", ", ", kv."), atRevision), "?", false, name)
+			AND (kv.deleted = 0 OR ?)`, atRevision), "ORDER BY kv.name")
 	}
 	const atRevision = "AND same.id <= ?"
 	statements.ListCurrentSQL = list("ListCurrent", generic.Columns, "")
 	statements.ListCurrentValSQL = list("ListCurrentVal", generic.WithVal, "")
 	statements.GetRevisionAfterSQL = list("GetRevisionAfter", generic.Columns, atRevision)
 	statements.GetRevisionAfterValSQL = list("GetRevisionAfterVal", generic.WithVal, atRevision)
+
+	const one = "ON kv.id = (SELECT MAX(same.id) FROM kine AS same WHERE same.name = ?) AND (kv.deleted = 0 OR ?)"
+	statements.GetSingleSQL = read("GetSingle", generic.Columns, one, "")
+	statements.GetSingleValSQL = read("GetSingleVal", generic.WithVal, one, "")
+	statements.AfterAllOldValSQL = read("AfterAllOldVal", generic.WithOldVal, "ON kv.id > ?", "ORDER BY kv.id ")
 }
