@@ -108,20 +108,7 @@ func settled(t *testing.T, s *reaptest.Server) (all map[string]string) {
 	return all
 }
 
-const mix = `
-apiVersion: apiextensions.k8s.io/v1
-kind: CustomResourceDefinition
-metadata: {name: books.example.com}
-spec:
-  group: example.com
-  scope: Namespaced
-  names: {plural: books, singular: book, kind: Book, listKind: BookList}
-  versions:
-  - name: v1
-    served: true
-    storage: true
-    schema:
-      openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}
+const mix = booksDefinition + `
 ---
 apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition

@@ -54,7 +54,7 @@ func addTypes(s *runtime.Scheme) {
 	metav1.AddToGroupVersion(s, groupVersion)
 }
 
-// What follows is what controller-gen generates.
+// controller-gen generates the rest of such a file.
 
 // DeepCopyInto copies the site into out.
 func (in *Site) DeepCopyInto(out *Site) {

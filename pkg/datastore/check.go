@@ -215,7 +215,7 @@ var (
 	cborPrefix      = []byte("\xd9\xd9\xf7")
 )
 
-// decodes returns an error unless a value is one that the API server can have stored. What is encrypted is not looked into.
+// decodes returns an error unless a value is one that the API server can have stored. It does not look into encrypted values.
 func decodes(value []byte) error {
 	if coded, found := bytes.CutPrefix(value, protobufPrefix); found {
 		var envelope runtime.Unknown

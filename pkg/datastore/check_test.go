@@ -21,7 +21,7 @@ func TestEmptyStoreIsKnown(t *testing.T) {
 	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 0 {
 		t.Errorf("looking has made %v (%v)", entries, err)
 	}
-	s, c := startIn(t, dir)
+	s, c := openIn(t, dir, 0)
 	mustBeEmpty(t, dir, true)
 	if _, err := create(t.Context(), c, "/registry/configmaps/default/a"); err != nil {
 		t.Fatal(err)
@@ -36,7 +36,7 @@ func TestEmptyStoreIsKnown(t *testing.T) {
 // TestLookingLosesNoLog looks at what a killed process leaves: a database and a log that has not been taken in.
 func TestLookingLosesNoLog(t *testing.T) {
 	from := t.TempDir()
-	_, c := startIn(t, from)
+	_, c := openIn(t, from, 0)
 	for _, key := range []string{"/registry/a/b", "/registry/a/c"} {
 		if _, err := create(t.Context(), c, key); err != nil {
 			t.Fatal(err)

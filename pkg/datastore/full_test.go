@@ -66,26 +66,6 @@ func fill(t *testing.T, dir string) (free func()) {
 	}
 }
 
-// openIn starts a store in dir.
-func openIn(t *testing.T, dir string, reserve int64) (*Store, *clientv3.Client) {
-	t.Helper()
-	s, err := Start(t.Context(), Options{Dir: dir, Synchronous: "normal", Reserve: reserve, Metrics: prometheus.NewRegistry(), StartTimeout: time.Minute})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(s.Stop)
-	c, err := clientv3.New(clientv3.Config{Endpoints: s.Endpoints, Context: t.Context()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := c.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return s, c
-}
-
 func put(ctx context.Context, c *clientv3.Client, key, value string, revision int64) (*clientv3.TxnResponse, error) {
 	txn := c.Txn(ctx).If(clientv3.Compare(clientv3.ModRevision(key), "=", revision)).Then(clientv3.OpPut(key, value))
 	if revision > 0 {

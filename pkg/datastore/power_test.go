@@ -180,9 +180,9 @@ func fits(all []acknowledgement, n, number int) bool {
 	return n == number
 }
 
-// TestPowerCuts cuts the power at random moments of a store that is written to. Whatever of the unsynced writes has
-// reached the disk, the store starts by itself, is in order, and holds all that was acknowledged; with the level
-// normal, all that was acknowledged before the last sync of the log.
+// TestPowerCuts cuts the power at random moments of a store that is written to. Some of the unsynced writes have reached the
+// disk. The store starts by itself, is in order, and holds all acknowledged writes; with the level normal, those that were
+// acknowledged before the last sync of the log.
 func TestPowerCuts(t *testing.T) {
 	for _, level := range []string{"full", "normal"} {
 		t.Run(level, func(t *testing.T) {

@@ -10,32 +10,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/reap-dev/reap/pkg/datastore/dump"
 )
-
-// startIn starts a datastore over SQLite in dir and returns it with a client; both end with the test.
-func startIn(t *testing.T, dir string) (*Store, *clientv3.Client) {
-	t.Helper()
-	s, err := Start(t.Context(), Options{Dir: dir, Synchronous: "normal", Metrics: prometheus.NewRegistry(), StartTimeout: time.Minute})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(s.Stop)
-	c, err := clientv3.New(clientv3.Config{Endpoints: s.Endpoints, Context: t.Context()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := c.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return s, c
-}
 
 // dumped reads all of a source.
 func dumped(t *testing.T, from dump.Source) (head dump.Head, records map[string]dump.Record) {
@@ -61,7 +40,7 @@ func dumped(t *testing.T, from dump.Source) (head dump.Head, records map[string]
 
 // TestReadIsOfOneRevision reads while keys come and go: it has to show each write up to its revision and none after.
 func TestReadIsOfOneRevision(t *testing.T) {
-	s, c := startIn(t, t.TempDir())
+	s, c := openIn(t, t.TempDir(), 0)
 	for i := range 3 * 100 { // several pages
 		if _, err := create(t.Context(), c, fmt.Sprintf("/registry/there/%04d", i)); err != nil {
 			t.Fatal(err)
@@ -120,7 +99,7 @@ func TestReadIsOfOneRevision(t *testing.T) {
 // TestSinkKeepsRecordsAndStartsWatchesOver moves a store: keys keep values, revisions and times to live; the revision is
 // beyond all that was given out, and everything below it counts as compacted.
 func TestSinkKeepsRecordsAndStartsWatchesOver(t *testing.T) {
-	from, c := startIn(t, t.TempDir())
+	from, c := openIn(t, t.TempDir(), 0)
 	large := bytes.Repeat([]byte("large"), 200<<10/5)
 	for i := range 40 {
 		key := fmt.Sprintf("/registry/large/%04d", i)
@@ -167,7 +146,7 @@ func TestSinkKeepsRecordsAndStartsWatchesOver(t *testing.T) {
 		t.Errorf("%d bytes are in the log, which nobody has synced", info.Size())
 	}
 
-	to, c := startIn(t, dir)
+	to, c := openIn(t, dir, 0)
 	headAfter, after := dumped(t, to)
 	if headAfter.Revision <= revision {
 		t.Errorf("the store is at %d, not beyond %d", headAfter.Revision, revision)
@@ -199,7 +178,7 @@ func TestSinkKeepsRecordsAndStartsWatchesOver(t *testing.T) {
 
 func TestSinkTouchesNoDatabaseThatIsThere(t *testing.T) {
 	dir := t.TempDir()
-	startIn(t, dir)
+	openIn(t, dir, 0)
 	if _, err := NewSQLiteSink(t.Context(), dir); err == nil {
 		t.Error("it is built over another one")
 	}

@@ -11,10 +11,17 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// open starts a datastore over SQLite and returns a client of it.
+// open starts a datastore over SQLite and returns a client of it; both end with the test.
 func open(t testing.TB) *clientv3.Client {
 	t.Helper()
-	s, err := Start(t.Context(), Options{Dir: t.TempDir(), Synchronous: "normal", Metrics: prometheus.NewRegistry(), StartTimeout: time.Minute})
+	_, c := openIn(t, t.TempDir(), 0)
+	return c
+}
+
+// openIn does so in dir, with a reserve of that many bytes.
+func openIn(t testing.TB, dir string, reserve int64) (*Store, *clientv3.Client) {
+	t.Helper()
+	s, err := Start(t.Context(), Options{Dir: dir, Synchronous: "normal", Reserve: reserve, Metrics: prometheus.NewRegistry(), StartTimeout: time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -28,7 +35,7 @@ func open(t testing.TB) *clientv3.Client {
 			t.Error(err)
 		}
 	})
-	return c
+	return s, c
 }
 
 // create returns the revision that the key is created at.
