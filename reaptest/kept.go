@@ -58,7 +58,7 @@ func (d *difference) has(id key) bool {
 // allocator marks the IPAddresses that the API server makes for Services, sometimes a moment after its start, and deletes with them.
 const allocator = "ipallocator.k8s.io"
 
-// compare finds out which objects differ. Those that controllers keep in each namespace, and addresses of Services, count as kept.
+// compare finds out which objects differ. Those that the server makes by itself count as kept, and so do the addresses of Services.
 func (k *kept) compare(now state) *difference {
 	d := &difference{map[key]*metav1.PartialObjectMetadata{}, map[key]*unstructured.Unstructured{}, map[key]*unstructured.Unstructured{}}
 	for id, o := range now.objects {
@@ -78,11 +78,28 @@ func (k *kept) compare(now state) *difference {
 	return d
 }
 
-// made is whether a controller makes the object in each namespace that is kept: perhaps only after the start.
+// made is whether the server makes the object by itself, perhaps only after the start.
 func (k *kept) made(id key) bool {
-	switch id.resource.String() + "/" + id.name {
+	if id.apiServers() {
+		return true
+	}
+	switch id.resource.String() + "/" + id.name { // which a controller makes in each namespace that is kept
 	case "serviceaccounts/default", "configmaps/kube-root-ca.crt":
-		return k.objects[key{schema.GroupResource{Resource: "namespaces"}, "", id.namespace}] != nil
+		in := key{schema.GroupResource{Resource: "namespaces"}, "", id.namespace}
+		return k.objects[in] != nil || in.apiServers()
+	}
+	return false
+}
+
+// apiServers is whether the API server makes the object for itself. It does so once it is ready, so the first list may come
+// before; and what Reset deleted it would make again only after ten seconds.
+func (id key) apiServers() bool {
+	switch id.resource.String() + " " + id.namespace + "/" + id.name {
+	case "namespaces /default", "namespaces /kube-node-lease", "namespaces /kube-public", "namespaces /kube-system",
+		"services default/kubernetes", "servicecidrs.networking.k8s.io /kubernetes",
+		"configmaps kube-system/extension-apiserver-authentication",
+		"configmaps kube-system/kube-apiserver-legacy-service-account-token-tracking":
+		return true
 	}
 	return false
 }

@@ -31,6 +31,10 @@ func WithArgs(args ...string) Option {
 // thrown away when the server stops.
 func WithDir(dir string) Option { return func(s *settings) { s.dir = dir } }
 
+// WithDatastore names the datastore: "etcd" is an etcd in the server's own process, a URL is one elsewhere. The default is
+// SQLite.
+func WithDatastore(endpoint string) Option { return WithArgs("--datastore-endpoint=" + endpoint) }
+
 // WithLog writes the server's log to w too, from another goroutine, until [Server.Stop] returns.
 // t.Output() shows it with the test's own.
 func WithLog(w io.Writer) Option { return func(s *settings) { s.log = w } }

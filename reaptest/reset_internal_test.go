@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 )
@@ -115,5 +116,42 @@ func TestResetOfAServerThatHasEnded(t *testing.T) {
 	s.process.kill()
 	if _, err := s.reset(t.Context()); err == nil || !strings.Contains(err.Error(), "the server ended by itself") {
 		t.Errorf("it says %v", err)
+	}
+}
+
+// What the API server makes after the first list of what is kept.
+func TestResetLeavesWhatTheAPIServerMakes(t *testing.T) {
+	t.Parallel()
+	s := runServer(t)
+	var made state
+	err := wait.PollUntilContextTimeout(t.Context(), poll, time.Minute, true, func(ctx context.Context) (bool, error) {
+		var err error
+		made, err = s.clients.state(ctx)
+		return made.objects[key{schema.GroupResource{Resource: "services"}, "default", "kubernetes"}] != nil, err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	own := 0
+	for id := range made.objects {
+		if id.apiServers() {
+			own++
+			delete(s.kept.objects, id)
+		}
+	}
+	if _, err := s.reset(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	now, err := s.clients.state(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for id, was := range made.objects {
+		if is := now.objects[id]; id.apiServers() && (is == nil || is.UID != was.UID) {
+			t.Errorf("%s was deleted", id)
+		}
+	}
+	if own < 8 {
+		t.Errorf("of the API server's own objects there are %d", own)
 	}
 }

@@ -75,13 +75,21 @@ func mustBeAsBefore(t *testing.T, s *reaptest.Server, before map[string]string) 
 	}
 }
 
-// allocated returns everything once the API server has made the address of its own Service, which may come after the start.
-func allocated(t *testing.T, s *reaptest.Server) (all map[string]string) {
+// begun returns everything once the API server has made what it makes for itself, part of it after the start.
+func begun(t *testing.T, s *reaptest.Server) (all map[string]string) {
 	t.Helper()
-	const own = "ipaddresses.networking.k8s.io /10.43.0.1"
-	awaitIn(t, own, func() (bool, any) {
+	awaitIn(t, "what the API server makes for itself", func() (bool, any) {
 		all = everything(t, s)
-		return all[own] != "", nil
+		for _, name := range []string{
+			"services default/kubernetes", "ipaddresses.networking.k8s.io /10.43.0.1", "servicecidrs.networking.k8s.io /kubernetes",
+			"configmaps kube-system/extension-apiserver-authentication",
+			"configmaps kube-system/kube-apiserver-legacy-service-account-token-tracking",
+		} {
+			if all[name] == "" {
+				return false, name + " is missing"
+			}
+		}
+		return true, nil
 	})
 	return all
 }
@@ -296,7 +304,7 @@ func TestReset(t *testing.T) {
 func TestResetWithoutControllers(t *testing.T) {
 	t.Parallel()
 	s := reaptest.Start(t, reaptest.WithArgs("--disable=controllers,gc"))
-	before := allocated(t, s)
+	before := begun(t, s)
 	c := clientOf(t, s)
 	if _, err := c.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "test"}}, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)

@@ -65,15 +65,19 @@ func TestServersSideBySide(t *testing.T) {
 }
 
 func TestKeptDataIsFoundAgain(t *testing.T) {
-	dir := t.TempDir()
-	first := reaptest.Start(t, reaptest.WithDir(dir))
-	clientOf(t, first).create(t, "kept")
-	if err := first.Stop(); err != nil {
-		t.Fatal(err)
-	}
-	c := clientOf(t, reaptest.Start(t, reaptest.WithDir(dir)))
-	if _, err := c.CoreV1().ConfigMaps("default").Get(t.Context(), "kept", metav1.GetOptions{}); err != nil {
-		t.Error(err)
+	for name, options := range map[string][]reaptest.Option{"sqlite": nil, "etcd": {reaptest.WithDatastore("etcd")}} {
+		t.Run(name, func(t *testing.T) {
+			options := append(options, reaptest.WithDir(t.TempDir()))
+			first := reaptest.Start(t, options...)
+			clientOf(t, first).create(t, "kept")
+			if err := first.Stop(); err != nil {
+				t.Fatal(err)
+			}
+			c := clientOf(t, reaptest.Start(t, options...))
+			if _, err := c.CoreV1().ConfigMaps("default").Get(t.Context(), "kept", metav1.GetOptions{}); err != nil {
+				t.Error(err)
+			}
+		})
 	}
 }
 

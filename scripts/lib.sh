@@ -107,8 +107,8 @@ have_postgresql() {
 	return 1
 }
 
-# need_datastores: the database servers that tests run beside reap. REAP_TEST_DATASTORES is the directory of etcd and
-# nats-server. Debian's are old, so these are built from their modules, with the program's versions of shared modules.
+# need_datastores: the database servers that tests run beside reap. REAP_TEST_DATASTORES is the directory of etcd.
+# Debian's is old, so it is built from its module, with the program's versions of shared modules.
 # PostgreSQL (postgres, initdb) and MariaDB (mariadbd, mariadb-install-db) are Debian's, which tests find themselves.
 need_datastores() {
 	package postgresql have_postgresql
@@ -117,11 +117,10 @@ need_datastores() {
 	install_missing optional
 	REAP_TEST_DATASTORES=${root:?}/bin/datastores
 	export REAP_TEST_DATASTORES
-	say "building etcd and nats-server"
+	say "building etcd"
 	(
 		cd scripts/datastores || exit
-		go build -trimpath -buildvcs=false -o "$REAP_TEST_DATASTORES/etcd" go.etcd.io/etcd/server/v3 &&
-			go build -trimpath -buildvcs=false -o "$REAP_TEST_DATASTORES/nats-server" github.com/nats-io/nats-server/v2
+		go build -trimpath -buildvcs=false -o "$REAP_TEST_DATASTORES/etcd" go.etcd.io/etcd/server/v3
 	)
 }
 

@@ -1,6 +1,7 @@
 package apiserver
 
 import (
+	"bytes"
 	"net"
 	"os"
 	"regexp"
@@ -18,8 +19,13 @@ func TestEveryDefaultAdmissionPluginIsDecidedAbout(t *testing.T) {
 		t.Fatal(err)
 	}
 	decisions := map[string]string{}
-	for _, row := range regexp.MustCompile(`(?m)^\| ([A-Za-z]+) \| (on|off) \|`).FindAllSubmatch(raw, -1) {
+	for _, row := range regexp.MustCompile(`(?m)^\| ([A-Za-z]+) \| (on|off) \|(.*)`).FindAllSubmatch(raw, -1) {
 		decisions[string(row[1])] = string(row[2])
+		for _, c := range relying[string(row[1])] {
+			if !bytes.Contains(row[3], []byte("`"+c+"`")) {
+				t.Errorf("docs/controllers.md does not say that %s relies on %s", row[1], c)
+			}
+		}
 	}
 	off := kubeoptions.DefaultOffAdmissionPlugins()
 	var want []string
@@ -29,7 +35,7 @@ func TestEveryDefaultAdmissionPluginIsDecidedAbout(t *testing.T) {
 		}
 		want = append(want, name)
 		decision := "on"
-		if slices.Contains(withoutController, name) {
+		if controllers, relies := relying[name]; relies && len(controllers) == 0 {
 			decision = "off"
 		}
 		if decisions[name] != decision {
@@ -41,9 +47,9 @@ func TestEveryDefaultAdmissionPluginIsDecidedAbout(t *testing.T) {
 			t.Errorf("docs/controllers.md decides about %s, which is no plugin that is on by default", name)
 		}
 	}
-	for _, name := range withoutController {
+	for name := range relying {
 		if !slices.Contains(want, name) {
-			t.Errorf("%s is turned off and is no plugin that is on by default", name)
+			t.Errorf("%s relies on controllers and is no plugin that is on by default", name)
 		}
 	}
 }
@@ -54,16 +60,24 @@ func TestUserDecidesAboutAdmissionPlugins(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = listener.Close() }) // nothing was sent
+	all := func(string) bool { return true }
+	without := func(name string) func(string) bool { return func(c string) bool { return c != name } }
 	for _, tc := range []struct {
+		runs     func(string) bool
 		args     []string
 		off, not string
 	}{
-		{nil, "ResourceQuota", "LimitRanger"},
-		{[]string{"disable-admission-plugins=LimitRanger"}, "ResourceQuota", "Priority"},
-		{[]string{"disable-admission-plugins=LimitRanger"}, "LimitRanger", "Priority"},
-		{[]string{"enable-admission-plugins=AlwaysPullImages,ResourceQuota"}, "TaintNodesByCondition", "ResourceQuota"},
+		{nil, nil, "ResourceQuota", "LimitRanger"},
+		{all, nil, "TaintNodesByCondition", "ResourceQuota"},
+		{all, nil, "PodGroupProtection", "StorageObjectInUseProtection"},
+		{without("resourcequota"), nil, "ResourceQuota", "StorageObjectInUseProtection"},
+		{without("pv-protection"), nil, "StorageObjectInUseProtection", "ResourceQuota"},
+		{all, []string{"disable-admission-plugins=ResourceQuota"}, "ResourceQuota", "Priority"},
+		{nil, []string{"disable-admission-plugins=LimitRanger"}, "ResourceQuota", "Priority"},
+		{nil, []string{"disable-admission-plugins=LimitRanger"}, "LimitRanger", "Priority"},
+		{nil, []string{"enable-admission-plugins=AlwaysPullImages,ResourceQuota"}, "TaintNodesByCondition", "ResourceQuota"},
 	} {
-		s, err := runOptions(Options{Listener: listener, Args: tc.args})
+		s, err := runOptions(Options{Listener: listener, Args: tc.args, Runs: tc.runs})
 		if err != nil {
 			t.Fatal(err)
 		}

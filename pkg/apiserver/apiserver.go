@@ -56,17 +56,17 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 		s.giveUp.Do(func() { close(s.gaveUp) })
 		runtime.Goexit()
 	}
-	chain, documents, err := build(runCtx, o, &s.users)
+	chain, documents, err := s.build(runCtx, o)
 	if err != nil {
 		cancel()
-		return nil, errors.Join(err, o.Listener.Close())
+		return nil, errors.Join(err, o.close())
 	}
 	s.handler = chain.GenericAPIServer.Handler
 	chain.GenericAPIServer.ShutdownTimeout = shutdownTimeout
 	prepared, err := chain.PrepareRun()
 	if err != nil {
 		cancel()
-		return nil, errors.Join(fmt.Errorf("preparing the API server: %w", err), o.Listener.Close())
+		return nil, errors.Join(fmt.Errorf("preparing the API server: %w", err), o.close())
 	}
 	documents.started()
 	go func() {
@@ -147,15 +147,15 @@ func (s *Server) configFor(u user.Info) *rest.Config {
 }
 
 // build assembles the API server; nothing runs yet.
-func build(ctx context.Context, o Options, users *courtesy) (*aggregatorapiserver.APIAggregator, *openAPI, error) {
-	s, err := runOptions(o)
+func (s *Server) build(ctx context.Context, o Options) (*aggregatorapiserver.APIAggregator, *openAPI, error) {
+	run, err := runOptions(o)
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := s.GenericServerRunOptions.ComponentGlobalsRegistry.Set(); err != nil {
+	if err := run.GenericServerRunOptions.ComponentGlobalsRegistry.Set(); err != nil {
 		return nil, nil, fmt.Errorf("setting feature gates: %w", err)
 	}
-	completed, err := s.Complete(ctx)
+	completed, err := run.Complete(ctx)
 	if err != nil {
 		return nil, nil, fmt.Errorf("completing the API server's options: %w", err)
 	}
@@ -166,18 +166,31 @@ func build(ctx context.Context, o Options, users *courtesy) (*aggregatorapiserve
 	if err != nil {
 		return nil, nil, fmt.Errorf("configuring the API server: %w", err)
 	}
+	if o.Client != nil {
+		if err := useInProcess(config, o.Client); err != nil {
+			return nil, nil, fmt.Errorf("configuring the API server: %w", err)
+		}
+		checkProgress(ctx, o.Client())
+	}
 	authn := &config.Aggregator.GenericConfig.Authentication
-	authn.Authenticator = union.NewFailOnError(inProcessAuthenticator, authn.Authenticator, anonymous.NewAuthenticator(allowAnonymous()))
+	authn.Authenticator = union.NewFailOnError(inProcessAuthenticator, authn.Authenticator)
+	if o.CommandLine == nil { // which says itself who may come without credentials
+		authn.Authenticator = union.NewFailOnError(authn.Authenticator, anonymous.NewAuthenticator(allowAnonymous()))
+	}
 	// withNotes and the guard of the store are innermost, where the caller and the request are known. Counting users is outermost.
 	chainOf := config.Aggregator.GenericConfig.BuildHandlerChainFunc
 	config.Aggregator.GenericConfig.BuildHandlerChainFunc = func(h http.Handler, c *genericapiserver.Config) http.Handler {
-		return users.counting(chainOf(guarded(withNotes(h, o.Notes), o.Store), c), c)
+		return s.users.counting(chainOf(guarded(withNotes(h, o.Notes), o.Store), c), c)
 	}
 	endless := config.Aggregator.GenericConfig.LongRunningFunc
 	config.Aggregator.GenericConfig.LongRunningFunc = func(r *http.Request, info *request.RequestInfo) bool {
 		return slices.Contains(o.LongRunning, r.URL.Path) || endless(r, info)
 	}
 	prepareOpenAPI(config.KubeAPIs.ControlPlane.Generic)
+	hooks, err := takeOver(config.KubeAPIs.ControlPlane.Generic, config.KubeAPIs.ControlPlane.APIResourceConfigSource)
+	if err != nil {
+		return nil, nil, fmt.Errorf("configuring the API server: %w", err)
+	}
 	full, err := config.Complete()
 	if err != nil {
 		return nil, nil, fmt.Errorf("completing the API server: %w", err)
@@ -186,9 +199,14 @@ func build(ctx context.Context, o Options, users *courtesy) (*aggregatorapiserve
 	if err != nil {
 		return nil, nil, fmt.Errorf("assembling the API server: %w", err)
 	}
-	documents, err := installOpenAPI(chain, config.KubeAPIs.ControlPlane.Generic, o.Args)
+	documents, err := installOpenAPI(chain, config.KubeAPIs.ControlPlane.Generic, o.userArgs())
 	if err != nil {
 		return nil, nil, fmt.Errorf("assembling the API server: %w", err)
+	}
+	for _, h := range hooks {
+		if err := chain.GenericAPIServer.AddPostStartHook(h.name, h.hook(s.OwnConfig)); err != nil {
+			return nil, nil, fmt.Errorf("assembling the API server: %w", err)
+		}
 	}
 	for path, h := range o.Handlers {
 		mux := chain.GenericAPIServer.Handler.NonGoRestfulMux

@@ -45,10 +45,10 @@ func assembled(t *testing.T) (ours *openAPI, theirs http.Handler) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	t.Cleanup(cancel) // before the store stops
-	chain, ours, err := build(ctx, Options{
+	chain, ours, err := new(Server).build(ctx, Options{
 		Listener: listener, PKI: files, EtcdEndpoints: store.Endpoints, StoreCompacts: true,
 		ServiceClusterIPRange: "10.43.0.0/16", Args: []string{"v=0"},
-	}, &courtesy{})
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

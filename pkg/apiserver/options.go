@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
+	clientv3 "go.etcd.io/etcd/client/v3"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 	apiserverapi "k8s.io/apiserver/pkg/apis/apiserver"
 	"k8s.io/kubernetes/cmd/kube-apiserver/app/options"
@@ -17,11 +18,18 @@ import (
 
 // Options configures the API server.
 type Options struct {
+	// CommandLine configures everything but Store, Handlers, LongRunning and Notes, if it is not nil: the fields for the
+	// rest are not used then.
+	CommandLine *CommandLine
 	// Listener accepts the API server's connections. The API server closes it.
 	Listener net.Listener
 	// PKI names the certificates and keys.
 	PKI           pki.Files
 	EtcdEndpoints []string
+	// Client, if not nil, makes a client of a datastore in this process, which has to compact itself. Every resource then
+	// has one in place of a connection to EtcdEndpoints; the API server closes them. EtcdEndpoints are needed still: see
+	// inProcess.
+	Client func() *clientv3.Client
 	// Shared is true if other servers use the same datastore.
 	Shared bool
 	// Store says whether the datastore takes writes. The zero value is one that always does.
@@ -35,10 +43,28 @@ type Options struct {
 	Handlers map[string]http.Handler
 	// LongRunning lists exact paths of Handlers without a time limit. Requests to others end after a minute.
 	LongRunning []string
+	// Runs reports whether a controller runs, by its name as in --disable. nil: none does.
+	Runs func(controller string) bool
 	// Notes are shown by /readyz.
 	Notes []Note
 	// Args are the user's kube-apiserver arguments, key=value; they override ours.
 	Args []string
+}
+
+// close closes the listener of a server that does not start.
+func (o Options) close() error {
+	if o.Listener == nil {
+		return nil
+	}
+	return o.Listener.Close()
+}
+
+// userArgs returns the arguments that the user gave.
+func (o Options) userArgs() []string {
+	if o.CommandLine != nil {
+		return o.CommandLine.args
+	}
+	return o.Args
 }
 
 // owned maps arguments that only reap may set to what users can do instead. Overriding
@@ -86,6 +112,9 @@ func newRunOptions() (*options.ServerRunOptions, *pflag.FlagSet) {
 
 // runOptions converts the options to kube-apiserver's.
 func runOptions(o Options) (*options.ServerRunOptions, error) {
+	if o.CommandLine != nil {
+		return o.CommandLine.options(o.Runs)
+	}
 	s, fs := newRunOptions()
 	for _, arg := range arguments(o) {
 		if err := set(fs, arg); err != nil {
@@ -95,7 +124,7 @@ func runOptions(o Options) (*options.ServerRunOptions, error) {
 	if err := setArgs(fs, o.Args); err != nil {
 		return nil, err
 	}
-	disableAdmission(s.Admission.GenericAdmission)
+	disableAdmission(s.Admission.GenericAdmission, o.Runs)
 	s.SecureServing.Listener = o.Listener
 	s.SecureServing.BindPort = o.Listener.Addr().(*net.TCPAddr).Port
 	if s.GenericServerRunOptions.AdvertiseAddress == nil { // else the user has said
@@ -163,6 +192,10 @@ func arguments(o Options) []string {
 		"watch-cache=false",
 		// No profiling, which holders of ordinary client certificates could otherwise reach.
 		"profiling=false",
+		// Nobody reads the leases of these: servers forward requests to each other only with
+		// --peer-ca-file. They would be written every ten seconds, and servers on one machine,
+		// which have one identity, would warn of each other.
+		"feature-gates=" + noIdentity,
 		// Watches end when a stop begins, and do not delay it.
 		"shutdown-watch-termination-grace-period=2s",
 	}
@@ -171,15 +204,16 @@ func arguments(o Options) []string {
 	}
 	ip := o.Listener.Addr().(*net.TCPAddr).IP
 	if !o.Shared || ip.IsLoopback() {
-		// Several servers find each other by leases and endpoints. A single server would
-		// write them every ten seconds without a reader.
+		// The endpoints of the Service kubernetes tell clients the addresses of several
+		// servers. A single server would write them every ten seconds without a reader.
 		args = append(args, "endpoint-reconciler-type=none")
-	}
-	if !o.Shared {
-		args = append(args, "feature-gates=APIServerIdentity=false,UnknownVersionInteroperabilityProxy=false")
 	}
 	return args
 }
+
+// noIdentity are the feature gates by which several servers on one datastore find each other; each would write a lease
+// every ten seconds.
+const noIdentity = "APIServerIdentity=false,UnknownVersionInteroperabilityProxy=false"
 
 // advertise returns the address that the API server advertises. nil lets kube-apiserver
 // choose, which fails without a default route. If the server listens on all addresses,

@@ -26,7 +26,7 @@ const (
 
 // Run runs the command that args, whose first element is the program's own name, ask for. It returns
 // the exit code, having printed one line to stderr for any error. Cancelling ctx asks the command to end.
-// kubectl is different: see runKubectl.
+// kubectl and etcd are different: see runKubectl and runEtcd.
 //
 // It sets up process-wide logging, so it is called once in a process.
 func Run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
@@ -41,6 +41,11 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer, serve run
 	case kubectlName:
 		runKubectl(args[1:])
 		return exitOK
+	case etcdName:
+		runEtcd(args[1:])
+		return exitOK
+	case kubeAPIServerName:
+		return runKubeAPIServer(ctx, args[1:], stdout, stderr)
 	case completerName:
 		args = completionRequest(args[1:])
 	}
@@ -82,6 +87,7 @@ func newApp(stdout, stderr io.Writer, serve runServer) *cli.App {
 			dbCommand(),
 			certificateCommand(),
 			serviceCommand(),
+			envtestCommand(),
 			kubectlCommand(),
 			completionCommand(),
 			versionCommand(),

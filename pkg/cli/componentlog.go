@@ -33,9 +33,9 @@ const kinePackages = "github.com/k3s-io/kine/"
 // connections and its schema at each start. Kine writes to logrus' standard logger, as reap does, so that only the
 // caller tells them apart.
 //
-// It also demotes to debug what kine logs as an error though it is none: whoever watches a quiet resource goes on from a
-// revision that has been compacted meanwhile, is told so and lists again. That happens to every watch, every few
-// minutes, for as long as the server runs.
+// It also demotes two records of kine that are no trouble. A client that watches a quiet resource continues from a revision
+// that has been compacted meanwhile, is told so and lists again: every watch does that every few minutes. And at a first start
+// MySQL does not have the database yet: kine creates it, and if it cannot, the start ends with that error.
 //
 // While the datastore is down, it demotes all warnings, and the errors of other libraries. It holds these records back
 // until it is known whether the datastore is down.
@@ -51,7 +51,7 @@ type componentFormatter struct {
 func (f componentFormatter) Format(e *logrus.Entry) ([]byte, error) {
 	if e.Caller != nil && strings.HasPrefix(e.Caller.Function, kinePackages) {
 		e.Data[componentField] = kineComponent
-		if e.Level == logrus.InfoLevel || e.Level == logrus.ErrorLevel && isCompacted(e.Message) {
+		if e.Level == logrus.InfoLevel || e.Level == logrus.ErrorLevel && isCompacted(e.Message) || e.Level == logrus.WarnLevel && isToBeCreated(e.Message) {
 			e.Level = logrus.DebugLevel
 		}
 	}
@@ -91,4 +91,9 @@ func (f componentFormatter) write(e *logrus.Entry) ([]byte, error) {
 // isCompacted knows the message of kine's watches by its ends: the error is not kept apart in the record.
 func isCompacted(message string) bool {
 	return strings.HasPrefix(message, "Failed to list ") && strings.HasSuffix(message, ": "+server.ErrCompacted.Error())
+}
+
+// isToBeCreated recognizes the warning that MySQL has no such database yet, by the number of MySQL's error.
+func isToBeCreated(message string) bool {
+	return strings.HasPrefix(message, "failed to check existence of database ") && strings.Contains(message, ": Error 1049 ")
 }

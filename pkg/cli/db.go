@@ -20,17 +20,19 @@ import (
 	"github.com/reap-dev/reap/pkg/server"
 )
 
-const dbDescription = `stats shows what fills the SQLite database of this machine's server, check finds damage in it, and compact makes its file smaller. stats and check change nothing, and the server may run meanwhile; compact needs it stopped.
+const dbDescription = `stats shows what fills the datastore in the data directory of this machine's server, SQLite or the embedded etcd, export writes all of it into a file that others can read, and convert makes one of the other. For SQLite, check finds damage, and compact makes the file smaller; an etcd checks its log at each start, and gives free pages back by itself.
 
-PostgreSQL, MySQL, etcd and NATS have tools of their own.`
+stats, check and export change no key, and the server may run meanwhile; compact and convert need it stopped. PostgreSQL, MySQL and an etcd elsewhere have tools of their own.`
 
 const dbExamples = `reap db stats
 reap db check
-reap db compact`
+reap db compact
+reap db export store.jsonl
+reap db convert --to etcd`
 
-const statsDescription = `Shows the files of the database, its pages, revisions, the keys of each resource with their bytes, and the ten largest keys.
+const statsDescription = `Shows the files of the datastore, its pages, revisions, the keys of each resource with their bytes, and the ten largest keys.
 
-HISTORY is what older revisions and deletions take. The server removes them by itself, every five minutes, except the newest 1,000 revisions. Free pages are used by new objects; 'reap db compact' gives them back to the disk.`
+HISTORY is what older revisions and deletions take; the embedded etcd does not tell. The server removes them by itself, every five minutes, except the newest 1,000 revisions. Free pages are used by new objects; for SQLite 'reap db compact' gives them back to the disk.`
 
 const statsExamples = `reap db stats
 reap db stats --data-dir /srv/reap -o json`
@@ -55,28 +57,30 @@ systemctl start reap`
 func dbCommand() *cli.Command {
 	return command(dbExamples, &cli.Command{
 		Name:        "db",
-		Usage:       "show, check or compact the database of this machine's server",
-		UsageText:   "reap db stats|check|compact [flags]",
+		Usage:       "show, check, compact, export or convert the database of this machine's server",
+		UsageText:   "reap db stats|check|compact|export|convert [flags]",
 		Description: dbDescription,
 		Subcommands: []*cli.Command{
 			dbSubcommand(statsExamples, &cli.Command{
 				Name: "stats", Usage: "show what fills the database", Description: statsDescription,
 			}, dbWork{verb: "reading", what: "rows", do: func(ctx context.Context, dir string, progress func(done, all int64)) (printable, error) {
-				s, err := datastore.StatsSQLite(ctx, dir, progress)
+				s, err := server.StoreStats(ctx, dir, progress)
 				return databaseStats{s}, err
 			}}),
 			dbSubcommand(dbCheckExamples, &cli.Command{
 				Name: "check", Usage: "find damage in the database", Description: dbCheckDescription,
-			}, dbWork{verb: "checking", what: "rows", do: func(ctx context.Context, dir string, progress func(done, all int64)) (printable, error) {
+			}, dbWork{sqlite: true, verb: "checking", what: "rows", do: func(ctx context.Context, dir string, progress func(done, all int64)) (printable, error) {
 				c, err := datastore.CheckWholeSQLite(ctx, dir, progress)
 				return checkedDatabase{c}, err
 			}}),
 			dbSubcommand(compactExamples, &cli.Command{
 				Name: "compact", Usage: "make the file of the database smaller", Description: compactDescription,
-			}, dbWork{verb: "compacting", what: "bytes", do: func(ctx context.Context, dir string, progress func(done, all int64)) (printable, error) {
+			}, dbWork{sqlite: true, verb: "compacting", what: "bytes", do: func(ctx context.Context, dir string, progress func(done, all int64)) (printable, error) {
 				c, err := server.CompactDatabase(ctx, dir, progress)
 				return compactedDatabase{c}, err
 			}}),
+			exportCommand(),
+			convertCommand(),
 		},
 		Action: showSubcommands,
 	})
@@ -84,6 +88,8 @@ func dbCommand() *cli.Command {
 
 // dbWork is what a command does with a database.
 type dbWork struct {
+	// sqlite is true if there is nothing to be done with an etcd.
+	sqlite bool
 	// verb and what are for the progress bar: what is counted while it is done.
 	verb, what string
 	do         func(ctx context.Context, dir string, progress func(done, all int64)) (printable, error)
@@ -106,6 +112,10 @@ func dbSubcommand(examples string, c *cli.Command, work dbWork) *cli.Command {
 		if err != nil {
 			return err
 		}
+		if work.sqlite && missing(filepath.Join(dir, "db")) {
+			return fmt.Errorf("--data-dir: the server keeps its objects in an etcd in %[1]s, and %[2]s is for SQLite: use etcd's own tools "+
+				"while the server runs, such as 'etcdctl --endpoints=unix://%[1]s/etcd.sock endpoint status'", dir, c.Command.HelpName)
+		}
 		if err := configureLogging(config.Log{Level: "warn", Format: "text"}, c.App.ErrWriter, outage.New()); err != nil {
 			return err
 		}
@@ -126,22 +136,22 @@ func dbSubcommand(examples string, c *cli.Command, work dbWork) *cli.Command {
 	return command(examples, c)
 }
 
-// databaseDir returns the data directory whose database a command works on.
+// databaseDir returns the data directory whose datastore a command works on.
 func databaseDir(c *cli.Context, find func() (config.Store, error)) (string, error) {
 	store, err := find()
 	switch {
 	case err != nil:
 		return "", err
-	case store.Endpoint != "":
+	case store.Endpoint != "" && store.Endpoint != config.EmbeddedEtcd:
 		scheme := "other"
 		if u, err := url.Parse(store.Endpoint); err == nil && u.Scheme != "" { // all else may be a secret
 			scheme = u.Scheme
 		}
-		return "", fmt.Errorf("--datastore-endpoint: this machine's server keeps its objects in a datastore elsewhere (%s), and %s is for SQLite: use that datastore's own tools, or name the data directory of another server with --data-dir", scheme, c.Command.HelpName)
+		return "", fmt.Errorf("--datastore-endpoint: this machine's server keeps its objects in a datastore elsewhere (%s), and %s is for those in a data directory: use that datastore's own tools, or name the data directory of another server with --data-dir", scheme, c.Command.HelpName)
 	case store.DataDir == "":
 		return "", errors.New("--data-dir: no directory is given, and there is no home directory to look in: name one")
-	case missing(filepath.Join(store.DataDir, "db")):
-		return "", fmt.Errorf("--data-dir: there is no database in %s: name the data directory of a reap server that keeps its objects in SQLite", store.DataDir)
+	case missing(filepath.Join(store.DataDir, "db")) && missing(filepath.Join(store.DataDir, "etcd")):
+		return "", fmt.Errorf("--data-dir: there is no database in %s: name the data directory of a reap server that keeps its objects there", store.DataDir)
 	}
 	return store.DataDir, nil
 }
@@ -170,7 +180,9 @@ func (s databaseStats) Print(out io.Writer) error {
 	fmt.Fprintf(w, "pages\t%d of %s, %d of them free (%s)\n", s.Pages, inBytes(s.PageSize), s.FreePages, inBytes(s.FreePages*s.PageSize))
 	fmt.Fprintf(w, "revision\t%d, compacted up to %d\n", s.Revision, s.Compacted)
 	fmt.Fprintf(w, "keys\t%d, %s\n", s.Keys, inBytes(s.Bytes))
-	fmt.Fprintf(w, "history\t%d rows, %s\n", s.History, inBytes(s.HistoryBytes))
+	if s.History > 0 { // an etcd does not tell
+		fmt.Fprintf(w, "history\t%d rows, %s\n", s.History, inBytes(s.HistoryBytes))
+	}
 	fmt.Fprintln(w, "\nRESOURCE\tKEYS\tBYTES\tHISTORY")
 	for _, r := range s.Resources {
 		fmt.Fprintf(w, "%s\t%d\t%s\t%s\n", r.Resource, r.Keys, inBytes(r.Bytes), inBytes(r.HistoryBytes))

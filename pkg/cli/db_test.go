@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -11,6 +12,7 @@ import (
 
 	"github.com/reap-dev/reap/pkg/datastore"
 	"github.com/reap-dev/reap/pkg/datastore/dump"
+	"github.com/reap-dev/reap/pkg/server"
 )
 
 // dataDirWithDatabase is a data directory whose database holds one ConfigMap.
@@ -122,7 +124,7 @@ func TestDBOfSomethingElse(t *testing.T) {
 	if err := os.WriteFile(elsewhere, []byte("datastore-endpoint: postgres://reap:s3cret@db/reap\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for _, command := range []string{"stats", "check", "compact"} {
+	for _, command := range []string{"stats", "check", "compact", "export", "convert --to=etcd"} {
 		for _, tc := range []struct {
 			args []string
 			says string
@@ -130,9 +132,12 @@ func TestDBOfSomethingElse(t *testing.T) {
 			{[]string{"--data-dir", missing}, "there is no database in " + missing},
 			{[]string{"--config", elsewhere}, "a datastore elsewhere (postgres)"},
 			{[]string{"-o", "xml"}, "--output has to be text or json"},
-			{[]string{"more"}, `"more"`},
+			{[]string{"one", "more"}, `"one"`},
 		} {
-			got := reap(t, nil, append([]string{"db", command}, tc.args...)...)
+			if command == "export" && len(tc.args) == 2 && tc.args[0] == "one" {
+				tc.says = "takes one file"
+			}
+			got := reap(t, nil, slices.Concat([]string{"db"}, strings.Fields(command), tc.args)...)
 			if got.code != exitUsage || !strings.Contains(got.stderr, tc.says) || strings.Contains(got.stderr, "s3cret") {
 				t.Errorf("%s %q: %d: %s", command, tc.args, got.code, got.stderr)
 			}
@@ -140,5 +145,95 @@ func TestDBOfSomethingElse(t *testing.T) {
 	}
 	if _, err := os.Stat(missing); !os.IsNotExist(err) {
 		t.Errorf("the directory is there (%v)", err)
+	}
+}
+
+// TestDBExport: a file of its owner alone, which replaces no other unasked, or standard output.
+func TestDBExport(t *testing.T) {
+	dir, top := dataDirWithDatabase(t), t.TempDir()
+	for _, format := range []string{"jsonl", "etcd"} {
+		path := filepath.Join(top, format)
+		args := []string{"db", "export", "--data-dir", dir, "--format", format}
+		got := reap(t, nil, append(args, path)...)
+		if got.code != exitOK || !strings.Contains(got.stdout, path+": 1 keys at revision 10, ") || got.stderr != "" {
+			t.Errorf("%s: %d: %s%s", format, got.code, got.stdout, got.stderr)
+		}
+		info, err := os.Stat(path)
+		if err != nil || info.Mode().Perm() != 0o600 {
+			t.Fatalf("%s: %v, %v", format, info, err)
+		}
+		written, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := reap(t, nil, append(args, path)...); got.code != exitUsage || !strings.Contains(got.stderr, "--force") {
+			t.Errorf("%s: over a file: %d: %s", format, got.code, got.stderr)
+		}
+		got = reap(t, nil, append(args, path, "--force", "-o", "json")...)
+		var e exported
+		if err := json.Unmarshal([]byte(got.stdout), &e); err != nil || e.Path != path || e.Format != format || e.Engine != "sqlite" ||
+			e.Keys != 1 || e.Revision != 10 || e.Bytes != info.Size() {
+			t.Errorf("%s: %+v (%v)", format, e, err)
+		}
+		for _, args := range [][]string{args, append(args, "-")} {
+			if got := reap(t, nil, args...); got.code != exitOK || len(got.stdout) != len(written) || got.stderr != "" {
+				t.Errorf("%q: %d bytes, want %d: %s", args, len(got.stdout), len(written), got.stderr)
+			}
+		}
+	}
+	raw, err := os.ReadFile(filepath.Join(top, "jsonl"))
+	const line = `{"key":"/registry/configmaps/default/a","createRevision":5,"modRevision":7,"kind":"ConfigMap","value":"eyJraW5kIjoiQ29uZmlnTWFwIn0=","object":{"kind":"ConfigMap"}}` + "\n"
+	if err != nil || string(raw) != line {
+		t.Errorf("it is %s (%v)", raw, err)
+	}
+	if left, err := os.ReadDir(top); err != nil || len(left) != 2 {
+		t.Errorf("%v are there (%v)", left, err)
+	}
+	for says, args := range map[string][]string{
+		`unknown format "jsnl"`: {"--format", "jsnl"},
+		"did you mean jsonl":    {"--format", "jsnl"},
+		"is no file":            {top, "--force"},
+		"--output is for":       {"-o", "json"},
+	} {
+		if got := reap(t, nil, append([]string{"db", "export", "--data-dir", dir}, args...)...); got.code != exitUsage || !strings.Contains(got.stderr, says) || got.stdout != "" {
+			t.Errorf("%q: %d: %s", args, got.code, got.stderr)
+		}
+	}
+	if got := reap(t, nil, "db", "export", "--data-dir", dir, filepath.Join(top, "missing", "file")); got.code != exitRun || !strings.Contains(got.stderr, "missing") {
+		t.Errorf("into a folder that is missing: %d: %s", got.code, got.stderr)
+	}
+}
+
+func TestDBConvert(t *testing.T) {
+	dir := dataDirWithDatabase(t)
+	for says, args := range map[string][]string{
+		"--to says":      nil,
+		`"etc"`:          {"--to", "etc"},
+		"did you mean":   {"--to=etc"},
+		"sqlite already": {"--to=sqlite"},
+	} {
+		if got := reap(t, nil, append([]string{"db", "convert", "--data-dir", dir}, args...)...); got.code == exitOK || !strings.Contains(got.stderr, says) {
+			t.Errorf("%q: %d: %s", args, got.code, got.stderr)
+		}
+	}
+	got := reap(t, nil, "db", "convert", "--data-dir", dir, "--to", "etcd")
+	if got.code != exitOK || !strings.Contains(got.stdout, "converted 1 keys from sqlite to etcd") || !strings.Contains(got.stdout, "start the server with --datastore-endpoint=etcd") || got.stderr != "" {
+		t.Errorf("%d: %s%s", got.code, got.stdout, got.stderr)
+	}
+	if got := reap(t, nil, "db", "stats", "--data-dir", dir); got.code != exitOK || !strings.Contains(got.stdout, "/registry/configmaps/default/a") || strings.Contains(got.stdout, "history") {
+		t.Errorf("its statistics: %d: %s%s", got.code, got.stdout, got.stderr)
+	}
+	for _, command := range []string{"check", "compact"} {
+		if got := reap(t, nil, "db", command, "--data-dir", dir); got.code != exitUsage || !strings.Contains(got.stderr, "an etcd in "+dir) {
+			t.Errorf("%s: %d: %s", command, got.code, got.stderr)
+		}
+	}
+	got = reap(t, nil, "db", "convert", "--data-dir", dir, "--to", "sqlite", "-o", "json")
+	var c server.Converted
+	if err := json.Unmarshal([]byte(got.stdout), &c); err != nil || c.From != "etcd" || c.To != "sqlite" || c.Keys != 1 || c.Revision <= c.OldRevision || c.Kept == "" {
+		t.Errorf("%+v (%v): %s", c, err, got.stderr)
+	}
+	if got := reap(t, nil, "db", "check", "--data-dir", dir); got.code != exitOK {
+		t.Errorf("the database: %s%s", got.stdout, got.stderr)
 	}
 }

@@ -176,6 +176,8 @@ var passing = []string{
 	"The manifest file is empty, ignoring.",
 	"Found stale data, removed previous endpoints on kubernetes service",
 	`Error while syncing ConfigMap: namespaces "kube-system" not found`,
+	// The controllers start again in the same process, after it has lost its lease: their metrics are there and go on.
+	"unable to register metrics: duplicate metrics collector registration attempted",
 	// The server stops: what was under way is cut off.
 	" signal received",
 	// Who logs these looks again at once.

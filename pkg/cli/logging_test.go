@@ -23,7 +23,9 @@ import (
 	"google.golang.org/grpc"
 	"k8s.io/apiserver/pkg/storage/storagebackend"
 	"k8s.io/apiserver/pkg/storage/storagebackend/factory"
+	"k8s.io/component-base/metrics/legacyregistry"
 	"k8s.io/klog/v2"
+	"k8s.io/kubernetes/pkg/controller/replicaset/metrics"
 	"k8s.io/kubernetes/pkg/controller/util/consistency"
 
 	"github.com/reap-dev/reap/pkg/config"
@@ -49,8 +51,16 @@ func errHalf(t *testing.T) error {
 	return fmt.Errorf("%v failed with : %v", "key", err)
 }
 
+// errAgain is the error of registering a controller's metrics when it starts for the second time in a process.
+func errAgain() (err error) {
+	for range 2 {
+		err = metrics.Register(legacyregistry.Register)
+	}
+	return err
+}
+
 func TestKlogGoesThroughLogrus(t *testing.T) {
-	half := errHalf(t)
+	half, again := errHalf(t), errAgain()
 	everything := map[string]func(){
 		"infof":       func() { klog.Infof("info %d\n", 1) },
 		"v2":          func() { klog.V(2).Info("v2") },
@@ -66,19 +76,22 @@ func TestKlogGoesThroughLogrus(t *testing.T) {
 		"start error": func() {
 			klog.ErrorS(errors.New(`namespaces "kube-system" not found`), "Error while syncing ConfigMap")
 		},
-		"contextual":   func() { klog.Background().WithName("part").V(2).Info("v2") },
-		"contextual 5": func() { klog.Background().WithValues("k", "v").V(5).Info("v5") },
-		"contextual 9": func() { klog.Background().V(9).Info("v9") },
+		"metrics again": func() { klog.ErrorS(again, "unable to register metrics") },
+		"contextual":    func() { klog.Background().WithName("part").V(2).Info("v2") },
+		"contextual 5":  func() { klog.Background().WithValues("k", "v").V(5).Info("v5") },
+		"contextual 9":  func() { klog.Background().V(9).Info("v9") },
 	}
 	for level, want := range map[string]map[string]string{
 		"error": {},
 		"info":  {"errorf": "warning", "errorS": "warning"},
 		"debug": {
-			"errorf": "warning", "errorS": "warning", "warning": "debug", "behind": "debug", "half a pair": "debug", "start line": "debug", "start error": "debug",
+			"errorf": "warning", "errorS": "warning", "warning": "debug", "behind": "debug", "half a pair": "debug", "start line": "debug",
+			"start error": "debug", "metrics again": "debug",
 			"infof": "debug", "v2": "debug", "infoS": "debug", "contextual": "debug",
 		},
 		"trace": {
-			"errorf": "warning", "errorS": "warning", "warning": "debug", "behind": "debug", "half a pair": "debug", "start line": "debug", "start error": "debug",
+			"errorf": "warning", "errorS": "warning", "warning": "debug", "behind": "debug", "half a pair": "debug", "start line": "debug",
+			"start error": "debug", "metrics again": "debug",
 			"infof": "debug", "v2": "debug", "infoS": "debug", "contextual": "debug",
 			// klog's own line does not say its V-level.
 			"v5": "debug", "contextual 5": "trace",
@@ -127,6 +140,7 @@ func TestKlogKeepsMessageAndFields(t *testing.T) {
 // error; its other errors are errors.
 func TestKineHasItsComponent(t *testing.T) {
 	kines := runtime.FuncForPC(reflect.ValueOf(server.New).Pointer()).Name()
+	toBeCreated := "failed to check existence of database reap, going to attempt create: "
 	expired := "Failed to list /registry/daemonsets/ for revision 199: "
 	for _, tc := range []struct {
 		level, caller, message string
@@ -138,6 +152,8 @@ func TestKineHasItsComponent(t *testing.T) {
 		{"info", kines, expired + server.ErrCompacted.Error(), logrus.ErrorLevel, nil},
 		{"debug", kines, expired + server.ErrCompacted.Error(), logrus.ErrorLevel, []any{"kine", "debug"}},
 		{"info", kines, expired + "disk I/O error", logrus.ErrorLevel, []any{"kine", "error"}},
+		{"info", kines, toBeCreated + "Error 1049 (42000): Unknown database 'reap'", logrus.WarnLevel, nil},
+		{"info", kines, toBeCreated + "Error 1045 (28000): Access denied", logrus.WarnLevel, []any{"kine", "warning"}},
 		{"info", kines, "slow query", logrus.WarnLevel, []any{"kine", "warning"}},
 		{"info", "github.com/reap-dev/reap/pkg/gc.Run", "collector is running", logrus.InfoLevel, []any{nil, "info"}},
 	} {

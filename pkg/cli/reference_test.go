@@ -61,6 +61,7 @@ for root, and ` + "`reap`" + ` below the XDG data home, ` + "`~/.local/share/rea
 var otherVariables = []struct{ name, read, use string }{
 	{"KUBECONFIG", "clientcmd.RecommendedConfigPathEnvVar", "kubeconfig files of the server to talk to, as for kubectl"},
 	{"XDG_DATA_HOME", "", "the data directory of an ordinary user is `$XDG_DATA_HOME/reap`, or `~/.local/share/reap` without it; root's is `/var/lib/reap`"},
+	{"XDG_CACHE_HOME", "", "where `reap envtest use` makes its folder: `$XDG_CACHE_HOME/reap/envtest`, or `~/.cache/reap/envtest` without it"},
 	{"PATH", "", "where `reap service install` looks for a kubectl before it links one"},
 	{"NO_COLOR", "", "no colours on a terminal, if it has any value"},
 	{"NOTIFY_SOCKET", "notifyVariable", "where a server tells systemd that it is ready (`Type=notify`); systemd sets it"},

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -52,9 +53,11 @@ reap snapshot prune /mnt/backup --retain 7 --yes`
 
 const restoreDescription = `Makes the datastore of a data directory from a snapshot, or from standard input if the file is -, and puts the snapshot's keys and certificates into their place. No server may run on the data directory.
 
+A snapshot of any datastore can be restored as SQLite or, with --engine etcd, as an etcd in the data directory: start the server with --datastore-endpoint=etcd then.
+
 All of the snapshot is read and checked before anything is changed. The old database, keys and certificates are kept, under names that are shown.
 
-The restored store continues at a later revision than any before, so that every client lists everything anew. The first start holds the collector and the controllers that delete (namespace, podgc, job, cronjob, ttl-after-finished): see with 'reap lint' what would be collected, then run 'reap resume'. reap server --gc-after-restore=run does not wait.`
+The restored store continues at a later revision than any before, so that every client lists everything anew. The first start holds the collector and the controllers that delete (namespace, podgc, job, cronjob, ttl-after-finished, endpoints, resourceclaim, csrcleaner, serviceaccount-token): see with 'reap lint' what would be collected, then run 'reap resume'. reap server --gc-after-restore=run does not wait.`
 
 const restoreExamples = `systemctl stop reap
 reap snapshot restore /var/lib/reap/snapshots/reap-00042-20261122T120000Z.snapshot
@@ -224,11 +227,17 @@ func restoreSnapshotCommand() *cli.Command {
 		Usage:       "make a server's data directory from a snapshot",
 		UsageText:   "reap snapshot restore FILE|- [flags]",
 		Description: restoreDescription,
-		Flags:       append(flags, outputFlag(), withoutPKIFlag("keep the keys and certificates that are there, or have new ones made")),
+		Flags: append(flags, outputFlag(), withoutPKIFlag("keep the keys and certificates that are there, or have new ones made"), &cli.StringFlag{
+			Name: "engine", Usage: "`ENGINE` what the datastore is to be, sqlite or etcd (default: as it was, and sqlite if there was none)",
+		}),
 		Action: func(c *cli.Context) (err error) {
 			format, err := checkOutput(c)
 			if err != nil {
 				return err
+			}
+			engine := c.String("engine")
+			if !slices.Contains([]string{"", "sqlite", config.EmbeddedEtcd}, engine) {
+				return fmt.Errorf("--engine: unknown datastore %q: give sqlite or etcd", engine)
 			}
 			if c.Args().Len() != 1 {
 				return fmt.Errorf("name one snapshot, or - for standard input; see '%s --help'", c.Command.HelpName)
@@ -255,7 +264,7 @@ func restoreSnapshotCommand() *cli.Command {
 			bar := newKeyBar(c.App.ErrWriter, "restoring")
 			defer bar.done()
 			done, err := server.Restore{
-				DataDir: dataDir, From: in, WithoutPKI: c.Bool("without-pki"), Now: time.Now(), Version: Version, Progress: bar.show,
+				DataDir: dataDir, From: in, Engine: engine, WithoutPKI: c.Bool("without-pki"), Now: time.Now(), Version: Version, Progress: bar.show,
 			}.Run(c.Context)
 			if err != nil {
 				return failed(err)

@@ -54,7 +54,8 @@ func DataDirFlags() (flags []cli.Flag, find func() (string, error)) {
 type Store struct {
 	// DataDir is the data directory.
 	DataDir string
-	// Endpoint is that of a datastore elsewhere, which may hold a password; "" means SQLite in the data directory.
+	// Endpoint is that of a datastore elsewhere, which may hold a password; "" means SQLite in the data directory, and
+	// EmbeddedEtcd an etcd there.
 	Endpoint string
 }
 

@@ -30,8 +30,8 @@ type Server struct {
 	HTTPSListenPort int
 	// TLSSANs are additional host names and IP addresses for the serving certificate.
 	TLSSANs []string
-	// DatastoreEndpoint is a kine endpoint; "" means SQLite in the data directory. Never print it: it may
-	// hold a password.
+	// DatastoreEndpoint is a kine endpoint; "" means SQLite in the data directory, and EmbeddedEtcd an etcd there. Never
+	// print it: it may hold a password.
 	DatastoreEndpoint string
 	// SQLiteSynchronous is "normal" or "full", as in SQLite's pragma.
 	SQLiteSynchronous string
@@ -118,10 +118,13 @@ func (s Server) SQLite() bool {
 	return s.DatastoreEndpoint == "" || scheme == "sqlite"
 }
 
+// EmbeddedEtcd is the DatastoreEndpoint of an etcd in this process with its files in the data directory.
+const EmbeddedEtcd = "etcd"
+
 // SharedDatastore reports whether other servers may use the same datastore. If so, the collector and the
 // controllers need leader election.
 func (s Server) SharedDatastore() bool {
-	return !s.SQLite()
+	return !s.SQLite() && s.DatastoreEndpoint != EmbeddedEtcd
 }
 
 // Disabled reports whether a part from the table in disable.go is turned off, by its own name or by its

@@ -75,7 +75,7 @@ func TestSQLite(t *testing.T) {
 		"":                             true,
 		"sqlite:///srv/state.db":       true,
 		"postgres://db/reap":           false,
-		"nats://sqlite://":             false,
+		"mysql://sqlite://":            false,
 		"https://etcd-1:2379,https://": false,
 	} {
 		s := Server{DatastoreEndpoint: endpoint}

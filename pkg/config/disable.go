@@ -30,6 +30,22 @@ var parts = []struct {
 	{name: "job", controller: true},
 	{name: "cronjob", controller: true},
 	{name: "ttl-after-finished", controller: true},
+	{name: "endpoints", controller: true},
+	{name: "endpointslice", controller: true},
+	{name: "endpointslicemirroring", controller: true},
+	{name: "disruption", controller: true},
+	{name: "resourcequota", controller: true},
+	{name: "validatingadmissionpolicy-status", controller: true},
+	{name: "persistentvolume-binder", controller: true},
+	{name: "pvc-protection", controller: true},
+	{name: "pv-protection", controller: true},
+	{name: "vac-protection", controller: true},
+	{name: "ephemeral-volume", controller: true},
+	{name: "resourceclaim", controller: true},
+	{name: "csrapproving", controller: true},
+	{name: "csrsigning", controller: true},
+	{name: "csrcleaner", controller: true},
+	{name: "serviceaccount-token", controller: true},
 }
 
 func partNames() []string {

@@ -9,7 +9,7 @@ import (
 // twoValues has two values for every option. Neither is the default, unless the option has only two values.
 var twoValues = map[string][2]string{
 	"data-dir":                      {"/a", "/b"},
-	"datastore-endpoint":            {"postgres://a/reap", "nats://b"},
+	"datastore-endpoint":            {"postgres://a/reap", "mysql://b"},
 	"sqlite-synchronous":            {"normal", "full"},
 	"datastore-reserve":             {"0", "32"},
 	"bind-address":                  {"10.0.0.1", "::1"},

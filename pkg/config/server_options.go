@@ -38,8 +38,8 @@ func (s *Server) options() []*option {
 		}),
 		stringOption(&s.DatastoreEndpoint, asIs(checkEndpoint), option{
 			name: "datastore-endpoint", category: categoryStorage, placeholder: "URL",
-			usage: "keep objects in PostgreSQL, MySQL, etcd or NATS, which several servers can share " +
-				"(default: SQLite in the data directory)",
+			usage: "keep objects in PostgreSQL, MySQL or etcd, which several servers can share; etcd without an address " +
+				"is an etcd of this server alone, in the data directory (default: SQLite in the data directory)",
 		}),
 		stringOption(&s.SQLiteSynchronous, asIs(oneOf(synchronousLevels)), option{
 			name: "sqlite-synchronous", category: categoryStorage, placeholder: "LEVEL",
@@ -48,7 +48,7 @@ func (s *Server) options() []*option {
 		}),
 		intOption(&s.DatastoreReserve, checkReserve, acceptReserve, option{
 			name: "datastore-reserve", category: categoryStorage, placeholder: "MIB",
-			usage: "room that a file next to the SQLite database keeps, in MiB: when the disk is full, it lets deletions " +
+			usage: "room that a file next to SQLite's or etcd's files keeps, in MiB: when the disk is full, it lets deletions " +
 				"through; 0 is none",
 		}),
 		boolOption(&s.NewStore, option{

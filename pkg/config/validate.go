@@ -23,7 +23,7 @@ var (
 	// endpointSchemes are the drivers of kine that reap supports. The others are excluded on purpose: memory
 	// and t4 do not keep objects, and SharedDatastore would take litestream for a shared datastore.
 	endpointSchemes = []string{
-		"sqlite", "postgres", "postgresql", "mysql", "http", "https", "unix", "unixs", "nats", "jetstream",
+		"sqlite", "postgres", "postgresql", "mysql", "http", "https", "unix", "unixs",
 	}
 
 	schemePattern = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9+.-]*$`)
@@ -175,16 +175,16 @@ func checkSAN(san string) error {
 
 // checkEndpoint prints no part of the endpoint except a well-formed scheme: the rest may hold a password.
 func checkEndpoint(endpoint string) error {
-	if endpoint == "" {
+	if endpoint == "" || endpoint == EmbeddedEtcd {
 		return nil
 	}
 	scheme, _, found := strings.Cut(endpoint, "://")
 	if !found || !schemePattern.MatchString(scheme) {
-		return errors.New("this is not a URL: give one such as postgres://user:password@host:5432/database, " +
-			"or nothing for SQLite")
+		return errors.New("this is neither a URL nor etcd: give a URL such as postgres://user:password@host:5432/database, " +
+			"etcd for an etcd in the data directory, or nothing for SQLite there")
 	}
 	if !slices.Contains(endpointSchemes, scheme) {
-		return fmt.Errorf("unknown datastore %q%s: give one of %s",
+		return fmt.Errorf("unknown datastore %q%s: give one of %s, or etcd without an address for an etcd in the data directory",
 			scheme, didYouMean(scheme, endpointSchemes), strings.Join(endpointSchemes, ", "))
 	}
 	if strings.HasPrefix(scheme, "http") && strings.Contains(endpoint, "@") {

@@ -11,7 +11,10 @@ import (
 const (
 	secret   = "hunter2"
 	allParts = "gc, controllers, namespace, serviceaccount, root-ca-publisher, clusterrole-aggregation, podgc, " +
-		"replicationcontroller, replicaset, deployment, statefulset, daemonset, job, cronjob, ttl-after-finished"
+		"replicationcontroller, replicaset, deployment, statefulset, daemonset, job, cronjob, ttl-after-finished, " +
+		"endpoints, endpointslice, endpointslicemirroring, disruption, resourcequota, validatingadmissionpolicy-status, " +
+		"persistentvolume-binder, pvc-protection, pv-protection, vac-protection, ephemeral-volume, resourceclaim, " +
+		"csrapproving, csrsigning, csrcleaner, serviceaccount-token"
 )
 
 func TestBadValues(t *testing.T) {
@@ -31,15 +34,15 @@ func TestBadValues(t *testing.T) {
 		{"tls-san", "https://x", `"https://x" is neither a host name nor an IP address: give one such as edge-1.example.com, *.example.com or 192.0.2.7`},
 		{
 			"datastore-endpoint", "user:" + secret + "@tcp(db)/reap",
-			`this is not a URL: give one such as postgres://user:password@host:5432/database, or nothing for SQLite`,
+			`this is neither a URL nor etcd: give a URL such as postgres://user:password@host:5432/database, etcd for an etcd in the data directory, or nothing for SQLite there`,
 		},
 		{
 			"datastore-endpoint", "postgress://user:" + secret + "@db/reap",
-			`unknown datastore "postgress" (did you mean "postgres"?): give one of sqlite, postgres, postgresql, mysql, http, https, unix, unixs, nats, jetstream`,
+			`unknown datastore "postgress" (did you mean "postgres"?): give one of sqlite, postgres, postgresql, mysql, http, https, unix, unixs, or etcd without an address for an etcd in the data directory`,
 		},
 		{
 			"datastore-endpoint", "user:" + secret + "://db",
-			`this is not a URL: give one such as postgres://user:password@host:5432/database, or nothing for SQLite`,
+			`this is neither a URL nor etcd: give a URL such as postgres://user:password@host:5432/database, etcd for an etcd in the data directory, or nothing for SQLite there`,
 		},
 		{
 			"datastore-endpoint", "https://user:" + secret + "@etcd-1:2379",

@@ -9,21 +9,34 @@ import (
 	"sync"
 	"time"
 
+	apicorev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/informers"
+	"k8s.io/client-go/informers/admissionregistration"
+	admissionv1 "k8s.io/client-go/informers/admissionregistration/v1"
 	"k8s.io/client-go/informers/apps"
 	appsv1 "k8s.io/client-go/informers/apps/v1"
 	"k8s.io/client-go/informers/batch"
 	batchv1 "k8s.io/client-go/informers/batch/v1"
+	"k8s.io/client-go/informers/certificates"
+	certificatesv1 "k8s.io/client-go/informers/certificates/v1"
 	"k8s.io/client-go/informers/core"
 	corev1 "k8s.io/client-go/informers/core/v1"
+	"k8s.io/client-go/informers/discovery"
+	discoveryv1 "k8s.io/client-go/informers/discovery/v1"
 	"k8s.io/client-go/informers/internalinterfaces"
+	"k8s.io/client-go/informers/policy"
+	policyv1 "k8s.io/client-go/informers/policy/v1"
 	"k8s.io/client-go/informers/rbac"
 	rbacv1 "k8s.io/client-go/informers/rbac/v1"
+	"k8s.io/client-go/informers/resource"
+	resourcev1 "k8s.io/client-go/informers/resource/v1"
+	"k8s.io/client-go/informers/storage"
+	storagev1 "k8s.io/client-go/informers/storage/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/kubernetes/pkg/controller/certificates/rootcacertpublisher"
@@ -33,10 +46,11 @@ import (
 // watched once, and only if a controller that runs needs it. caches remembers which
 // controller needs which informer, so that an error about a list can name the controller.
 //
-// Informers must be requested one after the other, before start.
+// Informers must be requested one after the other, before start. Afterwards only informers can be requested again that are
+// there.
 type caches struct {
 	factory informers.SharedInformerFactory
-	// asking is the controller that is being made.
+	// asking is the controller that is being made. After the start it is empty.
 	asking string
 	used   []*used
 }
@@ -71,6 +85,20 @@ func (c *caches) core() corev1.Interface   { return core.New(c, metav1.Namespace
 func (c *caches) apps() appsv1.Interface   { return apps.New(c, metav1.NamespaceAll, nil).V1() }
 func (c *caches) batch() batchv1.Interface { return batch.New(c, metav1.NamespaceAll, nil).V1() }
 func (c *caches) rbac() rbacv1.Interface   { return rbac.New(c, metav1.NamespaceAll, nil).V1() }
+func (c *caches) discovery() discoveryv1.Interface {
+	return discovery.New(c, metav1.NamespaceAll, nil).V1()
+}
+func (c *caches) policy() policyv1.Interface { return policy.New(c, metav1.NamespaceAll, nil).V1() }
+func (c *caches) resource() resourcev1.Interface {
+	return resource.New(c, metav1.NamespaceAll, nil).V1()
+}
+func (c *caches) storage() storagev1.Interface { return storage.New(c, metav1.NamespaceAll, nil).V1() }
+func (c *caches) certificates() certificatesv1.Interface {
+	return certificates.New(c, metav1.NamespaceAll, nil).V1()
+}
+func (c *caches) admission() admissionv1.Interface {
+	return admissionregistration.New(c, metav1.NamespaceAll, nil).V1()
+}
 
 // rootCAs returns an informer of only the ConfigMaps that the root CA publisher writes,
 // because keeping all ConfigMaps in memory would cost too much. Therefore no other
@@ -79,6 +107,13 @@ func (c *caches) rootCAs() corev1.ConfigMapInformer {
 	return core.New(c, metav1.NamespaceAll, func(l *metav1.ListOptions) {
 		l.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, rootcacertpublisher.RootCACertConfigMapName).String()
 	}).V1().ConfigMaps()
+}
+
+// secrets returns an informer of only the Secrets of one type, for the same reason as rootCAs.
+func (c *caches) secrets(of apicorev1.SecretType) corev1.SecretInformer {
+	return core.New(c, metav1.NamespaceAll, func(l *metav1.ListOptions) {
+		l.FieldSelector = fields.OneTermEqualSelector("type", string(of)).String()
+	}).V1().Secrets()
 }
 
 var _ internalinterfaces.SharedInformerFactory = (*caches)(nil)
@@ -100,7 +135,7 @@ func (c *caches) InformerFor(obj runtime.Object, create internalinterfaces.NewIn
 		at = len(c.used)
 		c.used = append(c.used, u)
 	}
-	if u := c.used[at]; !slices.Contains(u.by, c.asking) {
+	if u := c.used[at]; c.asking != "" && !slices.Contains(u.by, c.asking) {
 		u.by = append(u.by, c.asking)
 	}
 	return informer

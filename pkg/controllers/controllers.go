@@ -24,10 +24,14 @@ import (
 type Options struct {
 	// ConfigFor returns a client configuration for a service account of kube-system.
 	ConfigFor func(serviceAccount string) *rest.Config
+	// ManagerConfig is for the controller that acts as kube-controller-manager itself.
+	ManagerConfig *rest.Config
 	// InformerConfig may list and watch everything.
 	InformerConfig *rest.Config
 	// RootCA is the PEM bundle that workloads verify the API server with.
 	RootCA []byte
+	// Keys sign tokens and certificates.
+	Keys Keys
 	// Disabled reports whether the named controller is turned off.
 	Disabled func(name string) bool
 	// Released is closed when the controllers that delete objects may work. Until then they only watch, as after a
@@ -38,6 +42,15 @@ type Options struct {
 	Log          *logrus.Entry
 }
 
+// Keys names the files that controllers sign with. A file is read when it is needed.
+type Keys struct {
+	ServiceAccountKey  string
+	ClientCA, ServerCA Authority
+}
+
+// Authority names the files of a certificate authority.
+type Authority struct{ Cert, Key string }
+
 // workers is the number of goroutines per controller. An edge device has few objects,
 // and more goroutines would only wait for the datastore.
 const workers = 2
@@ -45,13 +58,14 @@ const workers = 2
 // controller describes a controller and how to create it.
 type controller struct {
 	name string
-	// account is the service account of kube-system that it acts as.
+	// account is the service account of kube-system that it acts as; none: as kube-controller-manager.
 	account string
 	create  func(context.Context, parts) (run, error)
 }
 
 // deleting lists the controllers that Options.Released holds: they delete objects by themselves, not on a request.
-var deleting = []string{"namespace", "podgc", "job", "cronjob", "ttl-after-finished"}
+var deleting = []string{"namespace", "podgc", "job", "cronjob", "ttl-after-finished", "endpoints", "resourceclaim", "csrcleaner",
+	"serviceaccount-token"}
 
 // run runs a controller until the context is cancelled, and returns when its goroutines
 // have ended. It must be called for each created controller, if need be with a cancelled
@@ -64,6 +78,8 @@ type parts struct {
 	config *rest.Config
 	client kubernetes.Interface
 	rootCA []byte
+	keys   Keys
+	log    *logrus.Entry
 }
 
 // all lists the controllers in the order in which they start.
@@ -81,6 +97,22 @@ var all = []controller{
 	{"job", "job-controller", newJob},
 	{"cronjob", "cronjob-controller", newCronJob},
 	{"ttl-after-finished", "ttl-after-finished-controller", newTTLAfterFinished},
+	{"endpoints", "endpoint-controller", newEndpoints},
+	{"endpointslice", "endpointslice-controller", newEndpointSlice},
+	{"endpointslicemirroring", "endpointslicemirroring-controller", newEndpointSliceMirroring},
+	{"disruption", "disruption-controller", newDisruption},
+	{"resourcequota", "resourcequota-controller", newResourceQuota},
+	{"validatingadmissionpolicy-status", "validatingadmissionpolicy-status-controller", newPolicyStatus},
+	{"persistentvolume-binder", "persistent-volume-binder", newPersistentVolumeBinder},
+	{"pvc-protection", "pvc-protection-controller", newPVCProtection},
+	{"pv-protection", "pv-protection-controller", newPVProtection},
+	{"vac-protection", "volumeattributesclass-protection-controller", newVACProtection},
+	{"ephemeral-volume", "ephemeral-volume-controller", newEphemeralVolume},
+	{"resourceclaim", "resource-claim-controller", newResourceClaim},
+	{"csrapproving", "certificate-controller", newCSRApproving},
+	{"csrsigning", "certificate-controller", newCSRSigning},
+	{"csrcleaner", "certificate-controller", newCSRCleaner},
+	{"serviceaccount-token", "", newServiceAccountToken},
 }
 
 // Names returns the names of all controllers, as passed to Options.Disabled.
@@ -145,12 +177,16 @@ type named struct {
 // create creates the controllers that are not disabled. On an error it also returns the
 // controllers created before.
 func create(ctx context.Context, o Options, caches *caches) (created []named, err error) {
+	defer func() { caches.asking = "" }()
 	for _, c := range all {
 		if o.Disabled(c.name) {
 			continue
 		}
 		caches.asking = c.name
-		p := parts{caches: caches, config: o.ConfigFor(c.account), rootCA: o.RootCA}
+		p := parts{caches: caches, config: o.ManagerConfig, rootCA: o.RootCA, keys: o.Keys, log: o.Log.WithField("controller", c.name)}
+		if c.account != "" {
+			p.config = o.ConfigFor(c.account)
+		}
 		if p.client, err = kubernetes.NewForConfig(p.config); err != nil {
 			return created, fmt.Errorf("starting the %s controller: %w", c.name, err)
 		}

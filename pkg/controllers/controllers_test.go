@@ -32,8 +32,8 @@ type world struct {
 	listed []string
 }
 
-// discovery is the answer to the only request that the namespace controller sends when it is created.
-var discovery = map[string]string{
+// discovered is the answer to the only request that the namespace controller sends when it is created.
+var discovered = map[string]string{
 	"/api":    `{"kind":"APIVersions","versions":["v1"]}`,
 	"/apis":   `{"kind":"APIGroupList","apiVersion":"v1","groups":[]}`,
 	"/api/v1": `{"kind":"APIResourceList","groupVersion":"v1","resources":[{"name":"pods","namespaced":true,"kind":"Pod","verbs":["list"]}]}`,
@@ -43,7 +43,7 @@ func (w *world) RoundTrip(req *http.Request) (*http.Response, error) {
 	if req.Body != nil {
 		_ = req.Body.Close() // nobody reads it
 	}
-	if d, ok := discovery[req.URL.Path]; ok {
+	if d, ok := discovered[req.URL.Path]; ok {
 		return response(http.StatusOK, d), nil
 	}
 	resource := path.Base(req.URL.Path)
@@ -89,6 +89,7 @@ func (w *world) options(timeout time.Duration, only ...string) Options {
 	config := &rest.Config{Host: "http://in-process.invalid", Transport: w, QPS: -1}
 	return Options{
 		ConfigFor:      func(string) *rest.Config { return config },
+		ManagerConfig:  config,
 		InformerConfig: config,
 		Disabled:       func(name string) bool { return len(only) > 0 && !slices.Contains(only, name) },
 		StartTimeout:   timeout,
@@ -137,8 +138,11 @@ func TestNothingRunsOnAfterTheEnd(t *testing.T) {
 // Each resource is listed once, even if several controllers share it.
 func TestOnlyNeededResourcesAreListed(t *testing.T) {
 	for _, tc := range []struct{ only, want []string }{
-		{nil, []string{"clusterroles", "configmaps", "controllerrevisions", "cronjobs", "daemonsets", "deployments", "jobs", "namespaces", "nodes",
-			"persistentvolumeclaims", "pods", "replicasets", "replicationcontrollers", "serviceaccounts", "statefulsets"}},
+		{nil, []string{"certificatesigningrequests", "clusterroles", "configmaps", "controllerrevisions", "cronjobs", "daemonsets",
+			"deployments", "endpoints", "endpointslices", "jobs", "namespaces", "nodes", "persistentvolumeclaims", "persistentvolumes",
+			"poddisruptionbudgets", "pods", "replicasets", "replicationcontrollers", "resourceclaims", "resourceclaimtemplates",
+			"resourcequotas", "secrets", "serviceaccounts", "services", "statefulsets", "storageclasses",
+			"validatingadmissionpolicies", "volumeattributesclasses"}},
 		{[]string{"ttl-after-finished"}, []string{"jobs"}},
 		{[]string{"deployment", "replicaset"}, []string{"deployments", "pods", "replicasets"}},
 		{[]string{"none"}, nil},

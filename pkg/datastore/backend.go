@@ -3,18 +3,25 @@ package datastore
 import (
 	"context"
 	"errors"
+	"sync"
 
 	"github.com/k3s-io/kine/pkg/logstructured"
 	"github.com/k3s-io/kine/pkg/server"
 	"github.com/k3s-io/kine/pkg/ttl"
 	"github.com/sirupsen/logrus"
+
+	"github.com/reap-dev/reap/pkg/datastore/watch"
 )
 
 // backend is kine's, but for writes that fail: they are errors. kine v0.17.5 answers a failed update or deletion as
 // if somebody else had been faster.
 type backend struct {
 	*logstructured.LogStructured
-	log logstructured.Log
+	log     logstructured.Log
+	watches *watch.Hub
+
+	end     context.CancelFunc // of what Start has started; nil before
+	running sync.WaitGroup
 }
 
 var _ server.Backend = (*backend)(nil)
@@ -28,8 +35,18 @@ func (b *backend) Start(ctx context.Context) error {
 	if _, err := b.Create(ctx, server.HealthKey, []byte(server.HealthVal), 0); err != nil && !errors.Is(err, server.ErrKeyExists) {
 		logrus.WithError(err).Warn("cannot write the key that health checks read")
 	}
-	go ttl.Run(ctx, b)
+	ctx, b.end = context.WithCancel(ctx)
+	b.running.Go(func() { ttl.Run(ctx, b) })
+	b.running.Go(func() { b.watches.Run(ctx) })
 	return nil
+}
+
+// stop ends what Start has started, while the database is still open: kine's parts take a closed one for a failure.
+func (b *backend) stop() {
+	if b.end != nil {
+		b.end()
+	}
+	b.running.Wait()
 }
 
 // Create returns the revision that the key was created at. kine v0.17.5 returns the newest one by then if the key had existed
@@ -58,5 +75,9 @@ func (b *backend) Delete(ctx context.Context, key string, revision int64) (int64
 	if err := c.or(err); err != nil {
 		return rev, nil, false, err
 	}
-	return rev, kv, deleted, nil
+	return rev, kv, deleted && !absent(kv, revision), nil
 }
+
+// absent reports whether kine v0.17.5 takes a deletion for done because there is no such key, not even a deleted one. That is no success
+// if the key had to be as it was at a revision.
+func absent(kv *server.KeyValue, revision int64) bool { return kv == nil && revision != 0 }

@@ -1,16 +1,13 @@
 package datastore
 
 import (
-	"bytes"
 	"context"
 	"database/sql"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
+	"github.com/reap-dev/reap/pkg/datastore/dump"
 )
 
 // Checked is the result of CheckWholeSQLite. Its fields are stable.
@@ -193,7 +190,7 @@ func (r kineRow) wrong(before kineRow, compacted int64) string {
 		return fmt.Sprintf("it was created at revision %d, and at %d according to revision %d", r.create, before.createdAt(), before.id)
 	}
 	if r.deleted == 0 && strings.HasPrefix(r.name, "/registry/") {
-		if err := decodes(r.value); err != nil {
+		if _, err := dump.Identify(r.value); err != nil {
 			return fmt.Sprintf("its value cannot be decoded: %v", err)
 		}
 	}
@@ -206,33 +203,4 @@ func (r kineRow) createdAt() int64 {
 		return r.id
 	}
 	return r.create
-}
-
-// The first bytes of what the API server stores.
-var (
-	protobufPrefix  = []byte("k8s\x00")
-	encryptedPrefix = []byte("k8s:enc:")
-	cborPrefix      = []byte("\xd9\xd9\xf7")
-)
-
-// decodes returns an error unless a value is one that the API server can have stored. It does not look into encrypted values.
-func decodes(value []byte) error {
-	if coded, found := bytes.CutPrefix(value, protobufPrefix); found {
-		var envelope runtime.Unknown
-		if err := envelope.Unmarshal(coded); err != nil {
-			return err
-		}
-		if envelope.Kind == "" {
-			return errors.New("it has no kind")
-		}
-		// The metadata is the first field of every object, and the others are left as they are.
-		return new(metav1.PartialObjectMetadata).Unmarshal(envelope.Raw)
-	}
-	switch {
-	case bytes.HasPrefix(value, encryptedPrefix), bytes.HasPrefix(value, cborPrefix):
-		return nil
-	case !json.Valid(value):
-		return errors.New("it is neither protobuf nor JSON")
-	}
-	return nil
 }

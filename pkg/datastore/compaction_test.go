@@ -3,6 +3,7 @@ package datastore
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"strings"
 	"sync"
 	"testing"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
@@ -89,6 +91,29 @@ func TestKineCompacts(t *testing.T) {
 	}
 }
 
+// TestClientsCompactSQLite: what a client asks to be compacted is, but for the newest thousand revisions.
+func TestClientsCompactSQLite(t *testing.T) {
+	const kept = 1000
+	dir := written(t, 3*kept/2)
+	_, c := openIn(t, dir, 0)
+	newest, err := c.Get(t.Context(), "/registry/key")
+	if err != nil {
+		t.Fatal(err)
+	}
+	revision := newest.Header.Revision
+	if _, err := c.Compact(t.Context(), revision); err != nil {
+		t.Fatal(err)
+	}
+	for at, want := range map[int64]error{revision - kept - 1: rpctypes.ErrCompacted, revision - kept: nil, revision: nil} {
+		if _, err := c.Get(t.Context(), "/registry/key", clientv3.WithRev(at)); !errors.Is(err, want) {
+			t.Errorf("reading at revision %d of %d: %v, want %v", at, revision, err, want)
+		}
+	}
+	if _, err := c.Compact(t.Context(), revision-kept); !errors.Is(err, rpctypes.ErrCompacted) {
+		t.Errorf("compacting again: %v", err)
+	}
+}
+
 // TestKineLeavesCompactionOfOthersToTheirServers: a datastore that is no SQLite file may have several.
 func TestKineLeavesCompactionOfOthersToTheirServers(t *testing.T) {
 	start := func(endpoint string) *Store {
@@ -109,7 +134,7 @@ func TestKineLeavesCompactionOfOthersToTheirServers(t *testing.T) {
 		t.Errorf("endpoints are %q", other.Endpoints)
 	}
 	for endpoint, want := range map[string]time.Duration{
-		"sqlite://x": 5 * time.Minute, "postgres://x": 0, "mysql://x": 0, "nats://x": 0, "http://x": 0, "unix://x": 0,
+		"sqlite://x": 5 * time.Minute, "postgres://x": 0, "mysql://x": 0, "http://x": 0, "unix://x": 0,
 	} {
 		if got := compactEvery(endpoint); got != want {
 			t.Errorf("%s compacts every %s", endpoint, got)

@@ -1,6 +1,6 @@
-// Package datastore runs kine in process: the etcd API that the API server
-// stores its objects through, over SQLite in the data directory or over a
-// database elsewhere.
+// Package datastore runs in process what the API server stores its objects
+// through, which speaks the etcd API: kine, over SQLite in the data directory or
+// over a database elsewhere, or etcd itself with its files in the data directory.
 //
 // It lives on a context of its own, because it has to outlast the API server:
 // start it first, stop it last.
@@ -23,18 +23,23 @@ import (
 
 // Options says where the data is.
 type Options struct {
-	// Dir is the data directory; the SQLite file and kine's socket live below it.
+	// Dir is the data directory; the SQLite file or etcd's files, and their socket, live below it.
 	Dir string
-	// Endpoint is a kine endpoint such as postgres://…; empty means SQLite in Dir.
+	// Endpoint is a kine endpoint such as postgres://…; empty means SQLite in Dir, and Etcd an etcd there.
 	// It may hold a password and appears in no error and no log line.
 	Endpoint string
 	// Synchronous is SQLite's synchronous level, normal or full.
 	Synchronous string
-	// Reserve is how many bytes of the disk a file next to the SQLite file keeps for deletions; 0 is none.
+	// Reserve is how many bytes of the disk a file next to the database keeps for deletions; 0 is none.
 	Reserve int64
+	// Quota is how many bytes the database of the embedded etcd may take; 0 is 2 GiB.
+	Quota int64
 	// Full is true if MakeRoom has found the disk full. Writes are refused from the start then, until there is room for the
 	// reserve and more.
 	Full bool
+	// MinHistory is how many of the newest revisions each compaction by kine leaves; 0 is 1,000. With fewer, watches that begin
+	// somewhat behind are refused, which only tests want. An etcd compacts as far as it is asked to.
+	MinHistory int64
 	// Metrics receives kine's series. It must not have them yet: kine registers
 	// once in a process.
 	Metrics prometheus.Registerer
@@ -50,10 +55,15 @@ type Store struct {
 	Endpoints []string
 	// Compacts is true if the datastore compacts itself: no client has to.
 	Compacts bool
+	// Client makes a client that calls the datastore in this process; nil if that has to be dialed. Whoever calls it
+	// closes the client.
+	Client func() *clientv3.Client
 
-	kine   *kine
+	engine interface{ stop() }
+	kine   bool // the engine is a database behind kine
 	socket *socket
-	disk   *disk // nil if the database is elsewhere
+	disk   *disk           // nil if the database is elsewhere
+	ended  <-chan struct{} // closed when the engine has stopped by itself; nil if it never does
 	// unwatch ends the watch for outages; nil if there is none, as for SQLite, whose disk says by itself what is wrong.
 	unwatch func()
 }
@@ -81,12 +91,17 @@ func (s *Store) Wait(ctx context.Context) error {
 		return nil
 	case <-broken:
 		return s.disk.refusal()
+	case <-s.ended:
+		return errors.New("etcd has stopped: see the log")
 	}
 }
 
 // Start opens the database and returns once a write has been read back. Ending
 // ctx abandons the start; it does not stop a Store that has been returned.
 func Start(ctx context.Context, o Options) (*Store, error) {
+	if o.Endpoint == Etcd {
+		return startWithEtcd(ctx, o)
+	}
 	endpointURL := o.Endpoint
 	if endpointURL == "" {
 		dsn, err := openSQLite(ctx, o.Dir, o.Synchronous)
@@ -95,7 +110,7 @@ func Start(ctx context.Context, o Options) (*Store, error) {
 		}
 		endpointURL = dsn
 	}
-	sock, err := newSocket(o.Dir)
+	sock, err := newSocket(o.Dir, "kine.sock")
 	if err != nil {
 		return nil, err
 	}
@@ -126,8 +141,8 @@ func Start(ctx context.Context, o Options) (*Store, error) {
 		sock.close()
 		return nil, fmt.Errorf("opening the datastore (%s): %w", scheme(endpointURL), withoutPassword(k.err, endpointURL))
 	}
-	s := &Store{Endpoints: k.kine.endpoints, Compacts: compactEvery(endpointURL) > 0, kine: k.kine, socket: sock, disk: k.kine.disk}
-	if err := writeAndReadBack(startCtx, s.Endpoints); err != nil {
+	s := &Store{Endpoints: k.kine.endpoints, Compacts: compactEvery(endpointURL) > 0, Client: k.kine.client, engine: k.kine, kine: k.kine.grpc != nil, socket: sock, disk: k.kine.disk}
+	if err := s.try(startCtx); err != nil {
 		s.Stop()
 		return nil, fmt.Errorf("using the datastore (%s): %w", scheme(endpointURL), withoutPassword(err, endpointURL))
 	}
@@ -143,13 +158,38 @@ func Start(ctx context.Context, o Options) (*Store, error) {
 	return s, nil
 }
 
+// startWithEtcd is Start for an etcd in this process.
+func startWithEtcd(ctx context.Context, o Options) (*Store, error) {
+	sock, err := newSocket(o.Dir, "etcd.sock")
+	if err != nil {
+		return nil, err
+	}
+	startCtx, stop := context.WithTimeoutCause(ctx, o.StartTimeout, fmt.Errorf("no answer within %s", o.StartTimeout))
+	defer stop()
+	e, err := startEtcd(startCtx, o, sock)
+	if err != nil {
+		sock.close()
+		return nil, fmt.Errorf("opening the datastore (etcd): %w", err)
+	}
+	s := &Store{Endpoints: []string{sock.url()}, Compacts: true, Client: e.client, engine: e, socket: sock, disk: e.disk, ended: e.member.StopNotify()}
+	if o.Full {
+		s.disk.refuse(&trouble{kind: full, dir: s.disk.dir, err: unix.ENOSPC})
+		return s, nil // the canary would only be refused
+	}
+	if err := s.try(startCtx); err != nil {
+		s.Stop()
+		return nil, fmt.Errorf("using the datastore (etcd): %w", err)
+	}
+	return s, nil
+}
+
 // Stop closes the database and returns when kine's goroutines have ended. Whoever
 // uses the store must have stopped before.
 func (s *Store) Stop() {
 	if s.unwatch != nil {
 		s.unwatch()
 	}
-	s.kine.stop()
+	s.engine.stop()
 	s.socket.close()
 }
 
@@ -178,8 +218,9 @@ func (s *Store) watch(o *outage.Outage, endpointURL string) error {
 // canary is the key that a start writes and reads back.
 const canary = "/reap/started"
 
-func writeAndReadBack(ctx context.Context, endpoints []string) (err error) {
-	c, err := clientv3.New(clientv3.Config{Endpoints: endpoints})
+// try returns once a write has been read back, over the socket.
+func (s *Store) try(ctx context.Context) (err error) {
+	c, err := clientv3.New(clientv3.Config{Endpoints: s.Endpoints})
 	if err != nil {
 		return err
 	}

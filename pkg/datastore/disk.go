@@ -26,13 +26,14 @@ const (
 	scarce = 64 << 10
 )
 
-// disk is where SQLite's file is. It knows whether that takes writes, and tries again until it does.
+// disk is where SQLite's file is, or etcd's are. It knows whether that takes writes, and tries again until it does.
 type disk struct {
 	dir     string // of the database
 	reserve *reserve
 	gauge   *prometheus.GaugeVec
 	tried   chan struct{} // one token: the probe has something to do
 	broken  chan struct{} // closed when a sync has failed
+	more    func() error  // says what else keeps writes from being taken again; nil for nothing else
 
 	// mu protects what follows.
 	mu      sync.Mutex
@@ -192,6 +193,11 @@ func (d *disk) await(ctx context.Context) {
 
 // probe finds out whether the disk takes writes, and fills the reserve again.
 func (d *disk) probe() error {
+	if d.more != nil {
+		if err := d.more(); err != nil {
+			return err
+		}
+	}
 	if free, known := d.free(); known && free < room+d.reserve.missing() {
 		return unix.ENOSPC
 	}

@@ -1,7 +1,9 @@
 package datastore
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -13,12 +15,12 @@ import (
 	"github.com/k3s-io/kine/pkg/metrics"
 	"github.com/k3s-io/kine/pkg/server"
 	"github.com/sirupsen/logrus"
+	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/grpc"
 
 	// The datastores that there are. kine's own list is in its package endpoint, which nothing here imports: it
 	// brings one more, with a database and the client of an object store, and a whole etcd server.
 	_ "github.com/k3s-io/kine/pkg/drivers/mysql"
-	_ "github.com/k3s-io/kine/pkg/drivers/nats"
 	_ "github.com/k3s-io/kine/pkg/drivers/pgsql"
 	_ "github.com/k3s-io/kine/pkg/drivers/remote"
 )
@@ -29,10 +31,12 @@ const stopWithin = 2 * time.Second
 // kine is the etcd API over a database, served on a socket; or, if the datastore is an etcd, where that is.
 type kine struct {
 	endpoints []string
-	grpc      *grpc.Server       // nil for an etcd
-	cancel    context.CancelFunc // ends what the database's driver has started
-	wg        *sync.WaitGroup    // the driver's goroutines, and the one that serves
-	disk      *disk              // of SQLite
+	grpc      *grpc.Server            // nil for an etcd
+	client    func() *clientv3.Client // of SQLite: see Store.Client
+	cancel    context.CancelFunc      // ends what the database's driver has started
+	wg        *sync.WaitGroup         // the driver's goroutines, and the one that serves
+	sqlite    *backend                // nil for any other database
+	disk      *disk                   // of SQLite
 }
 
 // startKine opens the database and serves it. The end of ctx abandons that; not every driver notices it while it
@@ -49,24 +53,25 @@ func startKine(ctx context.Context, o Options, endpointURL string, sock *socket)
 			k.stop()
 		}
 	}()
-	var backend server.Backend
+	var b server.Backend
 	if scheme(endpointURL) == "sqlite" {
 		k.disk = newDisk(filepath.Dir(sqlitePath(o.Dir)), o.Reserve, o.Metrics)
-		backend, err = newSQLite(driverCtx, k.wg, driverConfig(o, endpointURL), k.disk)
+		if k.sqlite, err = newSQLite(driverCtx, k.wg, driverConfig(o, endpointURL), k.disk); err != nil {
+			return nil, err
+		}
+		b = k.sqlite
 	} else {
-		_, backend, err = drivers.New(driverCtx, k.wg, driverConfig(o, endpointURL))
+		_, elsewhere, err := drivers.New(driverCtx, k.wg, driverConfig(o, endpointURL))
+		if err != nil {
+			return nil, err
+		}
+		if elsewhere == nil {
+			k.endpoints = strings.Split(endpointURL, ",")
+			return k, nil
+		}
+		b = shared{elsewhere}
 	}
-	if err != nil {
-		return nil, err
-	}
-	if backend == nil {
-		k.endpoints = strings.Split(endpointURL, ",")
-		return k, nil
-	}
-	if k.disk == nil {
-		backend = shared{backend}
-	}
-	if err := backend.Start(driverCtx); err != nil {
+	if err := b.Start(driverCtx); err != nil {
 		return nil, fmt.Errorf("starting kine: %w", err)
 	}
 	o.Metrics.MustRegister(metrics.SQLTotal, metrics.SQLTime, metrics.CompactTotal, metrics.InsertErrorsTotal)
@@ -74,14 +79,16 @@ func startKine(ctx context.Context, o Options, endpointURL string, sock *socket)
 	if err != nil {
 		return nil, err
 	}
-	k.grpc = newGRPCServer(backend)
+	api := newEtcdAPI(b)
+	k.grpc = newGRPCServer(api)
 	k.wg.Go(func() {
-		if err := k.grpc.Serve(listener); err != nil {
+		if err := k.grpc.Serve(listener); err != nil && !errors.Is(err, grpc.ErrServerStopped) {
 			logrus.WithError(err).Error("the datastore's socket has failed")
 		}
 	})
-	if k.disk != nil {
+	if k.sqlite != nil {
 		k.wg.Go(func() { k.disk.keep(driverCtx) })
+		k.client = services{kv: api, watch: api, lease: api, cluster: api, maintenance: api}.client
 	}
 	k.endpoints = []string{sock.url()}
 	return k, nil
@@ -94,6 +101,9 @@ func (k *kine) stop() {
 		k.grpc.GracefulStop()
 		force.Stop()
 	}
+	if k.sqlite != nil {
+		k.sqlite.stop()
+	}
 	k.cancel()
 	k.wg.Wait()
 }
@@ -103,6 +113,8 @@ const (
 	notifyEvery = 5 * time.Second
 	// emulatedETCD is the version that kine says it is: the API server reads from it what etcd can do.
 	emulatedETCD = "3.6.11"
+	// minHistory is how many of the newest revisions a compaction leaves.
+	minHistory = 1000
 )
 
 // driverConfig starts from the defaults of kine's own command line: a zero drivers.Config does not work.
@@ -112,7 +124,7 @@ func driverConfig(o Options, endpointURL string) *drivers.Config {
 		Endpoint:          endpointURL,
 		CompactInterval:   compactEvery(endpointURL),
 		CompactTimeout:    5 * time.Second,
-		CompactMinRetain:  1000,
+		CompactMinRetain:  cmp.Or(o.MinHistory, minHistory),
 		CompactBatchSize:  1000,
 		PollBatchSize:     500,
 		PollInterval:      time.Second,

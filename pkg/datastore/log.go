@@ -14,6 +14,8 @@ import (
 // theirs, and a shorter list looks like proof that objects are gone.
 type wholeLog struct {
 	*sqllog.SQLLog
+	// asked makes a log of the same rows that compacts only when it is asked to.
+	asked func() *sqllog.SQLLog
 }
 
 var _ logstructured.Log = wholeLog{}
@@ -26,10 +28,19 @@ func (l wholeLog) Start(ctx context.Context) error {
 func (l wholeLog) List(ctx context.Context, key, end string, limit, revision int64, includeDeleted, keysOnly bool) (server.EventBatch, error) {
 	ctx, c := withCall(ctx)
 	batch, err := l.SQLLog.List(ctx, key, end, limit, revision, includeDeleted, keysOnly)
-	if err := c.or(err); err != nil {
+	if err := orEnded(ctx, c.or(err)); err != nil {
 		return server.EventBatch{}, err
 	}
 	return batch, nil
+}
+
+// orEnded returns that the caller of a failed read has ended it, if that is so. kine v0.17.5 may find no revision then, and calls the
+// store unhealthy.
+func orEnded(ctx context.Context, err error) error {
+	if err != nil && ctx.Err() != nil {
+		return ctx.Err()
+	}
+	return err
 }
 
 // ListStream: kine asks the rows for their error, but not those that end before the first.
@@ -47,14 +58,10 @@ func (l wholeLog) ListStream(ctx context.Context, key, end string, limit, revisi
 	return list
 }
 
-// After reads for a watch only the changes of its keys.
 func (l wholeLog) After(ctx context.Context, key, end string, revision, limit int64) (server.EventBatch, error) {
-	if key == "" {
-		key, end = watchedKeys(ctx)
-	}
 	ctx, c := withCall(ctx)
 	batch, err := l.SQLLog.After(ctx, key, end, revision, limit)
-	if err := c.or(err); err != nil {
+	if err := orEnded(ctx, c.or(err)); err != nil {
 		batch.Events = nil
 		return batch, err
 	}
@@ -66,6 +73,15 @@ func (l wholeLog) After(ctx context.Context, key, end string, revision, limit in
 func (l wholeLog) CurrentRevision(ctx context.Context) (int64, error) {
 	batch, err := l.List(ctx, server.HealthKey, "", 1, 0, true, true)
 	return batch.CurrentRev, err
+}
+
+// Compact compacts what a client asks for. kine v0.17.5 answers that it has, and does nothing, where it compacts by itself.
+func (l wholeLog) Compact(ctx context.Context, revision int64) (int64, error) {
+	log := l.asked()
+	if err := log.Start(ctx); err != nil {
+		return 0, err
+	}
+	return log.Compact(ctx, revision)
 }
 
 // errNotStored is the answer to a write that the database neither took nor refused.
@@ -113,13 +129,18 @@ func (l wholeLog) conflict(ctx context.Context, event *server.Event) (int64, err
 	return 0, &trouble{kind: unavailable, err: errNotStored}
 }
 
-// dialect is kine's, but for its transactions: theirs end the process if they cannot be committed or rolled back, as
-// on a full disk.
+// dialect is kine's, but for its transactions: theirs end the process if they cannot be committed or rolled back, as on a full disk, and
+// hold one row each.
 type dialect struct {
 	server.Dialect
+	group *group
 }
 
+// BeginTx: kine asks for this isolation where it writes a row of the log, and for serializable transactions elsewhere.
 func (d dialect) BeginTx(ctx context.Context, opts *sql.TxOptions) (server.Transaction, error) {
+	if opts.Isolation == sql.LevelReadCommitted {
+		return oneRow{group: d.group}, nil
+	}
 	tx, err := d.Dialect.BeginTx(ctx, opts)
 	if err != nil {
 		return nil, err
@@ -127,6 +148,21 @@ func (d dialect) BeginTx(ctx context.Context, opts *sql.TxOptions) (server.Trans
 	return &transaction{Transaction: tx}, nil
 }
 
+// oneRow is a transaction that inserts one row, which is committed then. kine does nothing else in it.
+type oneRow struct {
+	server.Transaction
+	group *group
+}
+
+func (t oneRow) Insert(ctx context.Context, key string, created, deleted bool, previous, ttl int64, value []byte) (int64, error) {
+	return t.group.insert(ctx, &insertion{key: key, created: created, deleted: deleted, previous: previous, ttl: ttl, value: value})
+}
+
+func (oneRow) Commit() error { return nil }
+
+func (oneRow) Rollback() error { return nil }
+
+// transaction is a compaction's, or that of the first start.
 type transaction struct {
 	server.Transaction
 }

@@ -14,9 +14,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/reap-dev/reap/tests/powercut"
@@ -38,6 +36,10 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
+	if dir := os.Getenv(etcdWriterDir); dir != "" {
+		fmt.Fprintln(os.Stderr, writeToEtcd(dir))
+		os.Exit(1) // it is killed before
+	}
 	os.Exit(m.Run())
 }
 
@@ -49,6 +51,15 @@ type acknowledgement struct {
 	Deleted bool
 	// End is how long the journal was then: what makes the write last is in front of that, if anything does.
 	End int64
+}
+
+// powerOptions are those of a store with one of SQLite's levels, or of an etcd if the level is Etcd.
+func powerOptions(dir, level string) Options {
+	o := etcdOptions(dir)
+	if level != Etcd {
+		o.Endpoint, o.Synchronous = "", level
+	}
+	return o
 }
 
 // keysOfWriter is how many keys each writer has to itself.
@@ -68,7 +79,7 @@ func writeAsTold(dir string) error {
 		numbers[w], revisions[w] = map[string]int{}, map[string]int64{}
 	}
 	for part := range 2 {
-		s, err := Start(context.Background(), Options{Dir: dir, Synchronous: os.Getenv(powerLevel), Metrics: prometheus.NewRegistry(), StartTimeout: time.Minute})
+		s, err := Start(context.Background(), powerOptions(dir, os.Getenv(powerLevel)))
 		if err != nil {
 			return err
 		}
@@ -133,10 +144,18 @@ func writeAsTold(dir string) error {
 func recorded(t *testing.T, level string, times int) (ops []powercut.Op, acknowledged map[string][]acknowledgement) {
 	t.Helper()
 	top := t.TempDir()
-	journal := filepath.Join(top, "journal")
+	journal, data := filepath.Join(top, "journal"), filepath.Join(top, "data")
 	cmd := exec.Command("/proc/self/exe")
-	cmd.Env = append(os.Environ(), powerDir+"="+filepath.Join(top, "data"), powerLevel+"="+level, powerTimes+"="+strconv.Itoa(times))
-	cmd.Env = append(cmd.Env, powercut.Recorded(t, journal)...)
+	cmd.Env = append(os.Environ(), powerDir+"="+data, powerLevel+"="+level, powerTimes+"="+strconv.Itoa(times))
+	if level == Etcd {
+		if err := os.MkdirAll(etcdDir(data), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		powercut.Mount(t, etcdDir(data), journal)
+		cmd.Env = append(cmd.Env, "REAP_TEST_JOURNAL="+journal)
+	} else {
+		cmd.Env = append(cmd.Env, powercut.Recorded(t, journal)...)
+	}
 	cmd.Stderr = os.Stderr
 	out, err := cmd.Output()
 	if err != nil {
@@ -250,7 +269,7 @@ func startAgain(t *testing.T, dir, level string) (numbers map[string]int) {
 	if err := KeepBrokenLog(dir); err != nil {
 		t.Error(err)
 	}
-	s, err := Start(t.Context(), Options{Dir: dir, Synchronous: level, Metrics: prometheus.NewRegistry(), StartTimeout: time.Minute})
+	s, err := Start(t.Context(), powerOptions(dir, level))
 	if err != nil {
 		t.Errorf("the start fails: %v", err)
 		return nil
@@ -261,6 +280,12 @@ func startAgain(t *testing.T, dir, level string) (numbers map[string]int) {
 			t.Errorf("a check finds %q (%v)", c.Problems, err)
 		}
 	}()
+	return shown(t, s)
+}
+
+// shown returns the number of the write that each key of a store shows.
+func shown(t *testing.T, s *Store) (numbers map[string]int) {
+	t.Helper()
 	c, err := clientv3.New(clientv3.Config{Endpoints: s.Endpoints, Context: t.Context()})
 	if err != nil {
 		t.Error(err)

@@ -19,5 +19,5 @@ func (s *Store) Read(ctx context.Context, begin func(dump.Head) error, each func
 		return fmt.Errorf("reading the datastore: %w", err)
 	}
 	defer func() { err = errors.Join(err, c.Close()) }()
-	return dump.Etcd{Client: c, Kine: s.kine.grpc != nil}.Read(ctx, begin, each)
+	return dump.Etcd{Client: c, Kine: s.kine}.Read(ctx, begin, each)
 }

@@ -23,12 +23,12 @@ func freeOn(dir string) (bytes int64, known bool) {
 // MakeRoom looks whether the disk of a data directory has room for a start: even reading a database takes some. If it
 // has hardly any, the reserve of an earlier run is given up, and full is true: see Options.Full. Without a reserve that
 // is an error.
-func MakeRoom(dir string) (full bool, err error) {
+func MakeRoom(dir, endpoint string) (full bool, err error) {
 	free, known := freeOn(dir)
 	if !known || free >= room {
 		return false, nil
 	}
-	r := reserve{path: filepath.Join(filepath.Dir(sqlitePath(dir)), "reserve")}
+	r := reserve{path: filepath.Join(FilesIn(dir, endpoint), "reserve")}
 	if _, err := os.Stat(r.path); err == nil {
 		if err := r.release(); err != nil {
 			return false, fmt.Errorf("the disk of %s is full, and the reserve cannot be removed: %w", dir, err)
@@ -40,6 +40,14 @@ func MakeRoom(dir string) (full bool, err error) {
 		return false, noRoom(dir, nil)
 	}
 	return false, nil
+}
+
+// FilesIn returns the folder of an engine's files in a data directory.
+func FilesIn(dir, engine string) string {
+	if engine == Etcd {
+		return etcdDir(dir)
+	}
+	return filepath.Dir(sqlitePath(dir))
 }
 
 // noRoom is the error of a start without any room.

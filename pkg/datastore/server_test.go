@@ -26,15 +26,8 @@ func openIn(t testing.TB, dir string, reserve int64) (*Store, *clientv3.Client) 
 		t.Fatal(err)
 	}
 	t.Cleanup(s.Stop)
-	c, err := clientv3.New(clientv3.Config{Endpoints: s.Endpoints, Context: t.Context()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := c.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	c := s.Client()
+	t.Cleanup(func() { _ = c.Close() }) // it has no connection
 	return s, c
 }
 

@@ -40,6 +40,11 @@ func (s shared) Create(ctx context.Context, key string, value []byte, lease int6
 	return kv.CreateRevision, nil
 }
 
+func (s shared) Delete(ctx context.Context, key string, revision int64) (int64, *server.KeyValue, bool, error) {
+	rev, kv, deleted, err := s.Backend.Delete(ctx, key, revision)
+	return rev, kv, deleted && !absent(kv, revision), err
+}
+
 // List is made of ListStream, which asks the rows for their error: kine v0.17.5 takes a list that breaks off half-way for
 // its end otherwise.
 func (s shared) List(ctx context.Context, key, end string, limit, revision int64, keysOnly bool) (int64, []*server.KeyValue, error) {

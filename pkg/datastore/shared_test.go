@@ -41,6 +41,25 @@ func TestSharedCreationTellsItsOwnRevision(t *testing.T) {
 	}
 }
 
+func (elsewhere) Delete(_ context.Context, key string, _ int64) (int64, *server.KeyValue, bool, error) {
+	if key == "/there" {
+		return elsewhereAt, &server.KeyValue{Key: key, ModRevision: elsewhereAt}, true, nil
+	}
+	return elsewhereAt, nil, true, nil
+}
+
+func TestSharedDeletionOfNothingIsNoSuccess(t *testing.T) {
+	for _, c := range []struct {
+		key      string
+		revision int64
+		want     bool
+	}{{"/there", 5, true}, {"/nothing", 5, false}, {"/nothing", 0, true}} {
+		if _, _, deleted, err := (shared{elsewhere{}}).Delete(t.Context(), c.key, c.revision); err != nil || deleted != c.want {
+			t.Errorf("%s at revision %d: deleted %v, want %v (%v)", c.key, c.revision, deleted, c.want, err)
+		}
+	}
+}
+
 func (e elsewhere) ListStream(context.Context, string, string, int64, int64, bool) server.ListResult {
 	keys, errs := make(chan *server.KeyValue, 2), make(chan error, 1)
 	keys <- &server.KeyValue{Key: "/a"}

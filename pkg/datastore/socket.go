@@ -12,8 +12,8 @@ import (
 // final zero byte (unix(7)).
 const maxSocketPath = 107
 
-// socket is where kine listens: inside the data directory, which only its owner
-// may enter.
+// socket is where the datastore listens: inside the data directory, which only its
+// owner may enter.
 type socket struct {
 	path string
 	// dir is open while the path goes through it; nil otherwise.
@@ -22,8 +22,7 @@ type socket struct {
 
 // newSocket finds a path that fits the limit, however deep the data directory
 // is: a long one is reached through an open descriptor of the directory.
-func newSocket(dir string) (*socket, error) {
-	const name = "kine.sock"
+func newSocket(dir, name string) (*socket, error) {
 	if path := filepath.Join(dir, name); len(path) <= maxSocketPath {
 		return &socket{path: path}, nil
 	}
@@ -55,6 +54,11 @@ func (s *socket) listen() (net.Listener, error) {
 
 func (s *socket) close() {
 	_ = os.Remove(s.path) // gone already after an orderly stop
+	s.forget()
+}
+
+// forget is close for a socket of another process, which stays.
+func (s *socket) forget() {
 	if s.dir != nil {
 		_ = s.dir.Close() // only read, nothing can be lost
 	}

@@ -22,7 +22,7 @@ func folder(t *testing.T) string {
 // listening opens the socket of a folder.
 func listening(t *testing.T, dir string) *socket {
 	t.Helper()
-	s, err := newSocket(dir)
+	s, err := newSocket(dir, "kine.sock")
 	if err != nil {
 		t.Fatal(err)
 	}

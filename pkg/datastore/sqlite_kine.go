@@ -15,6 +15,8 @@ import (
 	"github.com/k3s-io/kine/pkg/logstructured/sqllog"
 	"github.com/k3s-io/kine/pkg/query"
 	"github.com/k3s-io/kine/pkg/server"
+
+	"github.com/reap-dev/reap/pkg/datastore/watch"
 )
 
 // newSQLite returns kine's backend for SQLite, put together from kine's parts with ours in between:
@@ -23,17 +25,24 @@ import (
 //	logstructured  kine's
 //	wholeLog       a read that fails half-way is an error
 //	sqllog         kine's
-//	dialect        a compaction that fails ends no process
+//	dialect        a compaction that fails ends no process, and writes of the same time share a transaction
 //	generic        kine's statements, but for most reads
 //	watched        the driver's connections, which tell what fails
-func newSQLite(ctx context.Context, wg *sync.WaitGroup, cfg *drivers.Config, d *disk) (server.Backend, error) {
+func newSQLite(ctx context.Context, wg *sync.WaitGroup, cfg *drivers.Config, d *disk) (*backend, error) {
 	cfg.DataSourceName = strings.TrimPrefix(cfg.Endpoint, "sqlite://")
 	statements, err := sqliteStatements(ctx, wg, cfg, d)
 	if err != nil {
 		return nil, err
 	}
-	log := wholeLog{sqllog.New(dialect{statements}, wg, cfg)}
-	return &backend{LogStructured: logstructured.New(log), log: log}, nil
+	rows := newGroup(statements)
+	wg.Go(func() { rows.run(ctx) })
+	kines := dialect{statements, rows}
+	log := wholeLog{SQLLog: sqllog.New(kines, wg, cfg), asked: func() *sqllog.SQLLog {
+		asked := *cfg
+		asked.CompactInterval = 0
+		return sqllog.New(kines, wg, &asked)
+	}}
+	return &backend{LogStructured: logstructured.New(log), log: log, watches: watch.NewHub(log, notifyEvery)}, nil
 }
 
 // sqliteStatements opens the database and returns kine's statements for it, with our reads.

@@ -112,7 +112,7 @@ func (s *Stats) count(ctx context.Context, tx *sql.Tx, progress func(done, all i
 		return err
 	}
 	defer func() { err = errors.Join(err, rows.Close()) }()
-	resources := map[string]*ResourceStats{}
+	t := newTally(s)
 	var last struct {
 		name         string
 		deleted      bool
@@ -123,22 +123,14 @@ func (s *Stats) count(ctx context.Context, tx *sql.Tx, progress func(done, all i
 		if last.name == "" || bookkeeping(last.name) {
 			return
 		}
-		name := resourceOf(last.name)
-		r := resources[name]
-		if r == nil {
-			r = &ResourceStats{Resource: name}
-			resources[name] = r
-		}
+		r := t.resource(last.name)
 		r.HistoryBytes += last.older
 		if !newest || last.deleted {
 			s.History++
 			r.HistoryBytes += last.bytes
 			return
 		}
-		s.Keys++
-		r.Keys++
-		r.Bytes += last.bytes
-		s.largest(KeySize{Key: last.name, Bytes: last.bytes})
+		t.key(last.name, last.bytes)
 	}
 	for done := int64(0); rows.Next(); {
 		before := last.name
@@ -155,8 +147,43 @@ func (s *Stats) count(ctx context.Context, tx *sql.Tx, progress func(done, all i
 		return err
 	}
 	take(true)
+	t.sum()
+	return nil
+}
+
+// tally counts the keys of each resource.
+type tally struct {
+	stats     *Stats
+	resources map[string]*ResourceStats
+}
+
+func newTally(s *Stats) *tally { return &tally{stats: s, resources: map[string]*ResourceStats{}} }
+
+// resource returns the counts of the resource whose key it is.
+func (t *tally) resource(key string) *ResourceStats {
+	name := resourceOf(key)
+	r := t.resources[name]
+	if r == nil {
+		r = &ResourceStats{Resource: name}
+		t.resources[name] = r
+	}
+	return r
+}
+
+// key counts a key and the bytes of its value.
+func (t *tally) key(key string, bytes int64) {
+	t.stats.Keys++
+	r := t.resource(key)
+	r.Keys++
+	r.Bytes += bytes
+	t.stats.largest(KeySize{Key: key, Bytes: bytes})
+}
+
+// sum adds the resources up, once all keys are counted.
+func (t *tally) sum() {
+	s := t.stats
 	s.Resources = []ResourceStats{}
-	for _, r := range resources {
+	for _, r := range t.resources {
 		s.Bytes += r.Bytes
 		s.HistoryBytes += r.HistoryBytes
 		s.Resources = append(s.Resources, *r)
@@ -164,7 +191,6 @@ func (s *Stats) count(ctx context.Context, tx *sql.Tx, progress func(done, all i
 	slices.SortFunc(s.Resources, func(x, y ResourceStats) int {
 		return cmp.Or(cmp.Compare(y.Bytes+y.HistoryBytes, x.Bytes+x.HistoryBytes), strings.Compare(x.Resource, y.Resource))
 	})
-	return nil
 }
 
 // largest keeps the largest keys.

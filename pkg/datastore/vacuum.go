@@ -40,15 +40,8 @@ func CompactSQLite(ctx context.Context, dir string, progress func(done, all int6
 	if err := mustHaveRoom(filepath.Dir(c.Path), 0); err != nil { // even reading takes some
 		return c, err
 	}
-	if _, err := CheckSQLite(ctx, dir); err != nil {
+	if err := usableSQLite(ctx, dir); err != nil {
 		return c, err
-	}
-	log, err := readWAL(c.Path)
-	if err != nil {
-		return c, err
-	}
-	if log.brokenOff() {
-		return c, errors.New("its log is damaged; 'reap db check' says how")
 	}
 	before, err := sizes(c.Path)
 	if err != nil {
@@ -90,6 +83,21 @@ func CompactSQLite(ctx context.Context, dir string, progress func(done, all int6
 		return c, err
 	}
 	return c, syncFile(filepath.Dir(c.Path))
+}
+
+// usableSQLite returns an error if the database of a data directory, or its log, is damaged.
+func usableSQLite(ctx context.Context, dir string) error {
+	if _, err := CheckSQLite(ctx, dir); err != nil {
+		return err
+	}
+	log, err := readWAL(sqlitePath(dir))
+	if err != nil {
+		return err
+	}
+	if log.brokenOff() {
+		return errors.New("its log is damaged; 'reap db check' says how")
+	}
+	return nil
 }
 
 // likeFile makes an empty file with the owner and the mode of another one: root may compact the database of a server

@@ -206,7 +206,7 @@ func attemptOnce(t *testing.T, c *Collector, k graph.Key) error {
 	return err
 }
 
-func TestOwnersEndTakesOneCall(t *testing.T) {
+func TestCollectingADependentTakesOneCall(t *testing.T) {
 	c, s := collector(t, false)
 	k := show(c, s.put("child", "c", ref("owner", "o")))
 	c.graph.Deleted(configMaps, &graph.Record{Namespace: "ns", Name: "owner", UID: "o"}, c.now())
@@ -316,7 +316,7 @@ func TestUnreadableOwnerOfManyIsReadEverMoreRarely(t *testing.T) {
 	}
 }
 
-func TestWhatWasProvedServesTheNextDependent(t *testing.T) {
+func TestProofAboutAnOwnerServesItsOtherDependents(t *testing.T) {
 	c, s := collector(t, false)
 	first := show(c, s.put("first", "1", ref("owner", "o")))
 	second := show(c, s.put("second", "2", ref("owner", "o")))
@@ -328,7 +328,7 @@ func TestWhatWasProvedServesTheNextDependent(t *testing.T) {
 	s.wantCalls("GET owner", "DELETE first", "DELETE second")
 }
 
-func TestLivingOwnerThatNoMonitorShowsKeeps(t *testing.T) {
+func TestLivingOwnerWithoutAMonitorKeepsItsDependents(t *testing.T) {
 	c, s := collector(t, false)
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	c.now = func() time.Time { return now }
@@ -352,7 +352,7 @@ func TestLivingOwnerThatNoMonitorShowsKeeps(t *testing.T) {
 	s.wantCalls("GET owner", "DELETE child")
 }
 
-func TestAnswerThatProvesNothingKeeps(t *testing.T) {
+func TestAnswerThatProvesNothingKeepsTheDependent(t *testing.T) {
 	c, s := collector(t, false)
 	k := show(c, s.put("child", "c", ref("owner", "o")))
 	s.answer = func(w http.ResponseWriter, call string) bool {
@@ -368,7 +368,7 @@ func TestAnswerThatProvesNothingKeeps(t *testing.T) {
 	}
 }
 
-func TestConflictIsDecidedAgainOnWhatIsThere(t *testing.T) {
+func TestConflictIsDecidedAgainOnTheLiveObject(t *testing.T) {
 	c, s := collector(t, false)
 	k := show(c, s.put("child", "c", ref("owner", "o")))
 	c.graph.Deleted(configMaps, &graph.Record{Namespace: "ns", Name: "owner", UID: "o"}, c.now())
@@ -380,7 +380,7 @@ func TestConflictIsDecidedAgainOnWhatIsThere(t *testing.T) {
 }
 
 // Orphaning begins when the graph receives the event of the deletion.
-func TestObjectThatSomebodyHasDeletedMeanwhileIsLeftToItsEvent(t *testing.T) {
+func TestObjectDeletedByAUserMeanwhileWaitsForItsEvent(t *testing.T) {
 	c, s := collector(t, false)
 	k := show(c, s.put("child", "c", ref("owner", "o")))
 	c.graph.Deleted(configMaps, &graph.Record{Namespace: "ns", Name: "owner", UID: "o"}, c.now())
@@ -394,7 +394,7 @@ func TestObjectThatSomebodyHasDeletedMeanwhileIsLeftToItsEvent(t *testing.T) {
 	}
 }
 
-func TestReferenceAddedMeanwhileSaves(t *testing.T) {
+func TestReferenceAddedMeanwhileKeepsTheDependent(t *testing.T) {
 	c, s := collector(t, false)
 	k := show(c, s.put("child", "c", ref("owner", "o")))
 	c.graph.Deleted(configMaps, &graph.Record{Namespace: "ns", Name: "owner", UID: "o"}, c.now())
@@ -405,13 +405,13 @@ func TestReferenceAddedMeanwhileSaves(t *testing.T) {
 	}
 	s.wantCalls("DELETE child", "GET child", "GET saviour", "PATCH child")
 	if left := s.objects["child"].OwnerReferences; len(left) != 1 || left[0].UID != "s" {
-		t.Errorf("left with %v", left)
+		t.Errorf("the child keeps the references %v, want the one to s", left)
 	}
 }
 
 // The solid reference in the graph may have been removed since. Dropping the other one
 // would leave an object that has no owners and that nobody collects.
-func TestDropIsDecidedOnWhatIsThere(t *testing.T) {
+func TestReferencesAreDroppedOnlyAfterALiveRead(t *testing.T) {
 	c, s := collector(t, false)
 	show(c, s.put("keeper", "k"))
 	k := show(c, s.put("child", "c", ref("owner", "o"), ref("keeper", "k")))
@@ -460,6 +460,6 @@ func TestObjectThatKeepsChangingIsBackedOffFrom(t *testing.T) {
 		t.Error("an attempt without end has ended well")
 	}
 	if !s.has("child") || len(s.calls) != 2*maxRounds {
-		t.Errorf("%d calls", len(s.calls))
+		t.Errorf("after %d calls, want %d, the child is there: %v", len(s.calls), 2*maxRounds, s.has("child"))
 	}
 }

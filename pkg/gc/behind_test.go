@@ -20,17 +20,17 @@ func (p *patience) behind(t *testing.T, status any) graph.Key {
 	p.s.status = map[string]any{"o": status}
 	show(p.Collector, p.s.objects["o"])
 	if in, gone := p.look(t, k); in != decide.SettleFor || gone {
-		t.Fatalf("again in %v, gone %v", in, gone)
+		t.Fatalf("the next look is in %v, gone: %v", in, gone)
 	}
 	p.clock = p.clock.Add(decide.SettleFor)
 	return k
 }
 
-func TestControllerThatIsBehindIsWaitedFor(t *testing.T) {
+func TestForegroundDeletionWaitsForALaggingController(t *testing.T) {
 	p := newPatience(t, tenMinutes)
 	k := p.behind(t, map[string]any{"observedGeneration": 1})
 	if in, gone := p.look(t, k); in != decide.ObserveFor-decide.SettleFor || gone {
-		t.Fatalf("again in %v, gone %v", in, gone)
+		t.Fatalf("the next look is in %v, gone: %v", in, gone)
 	}
 	// Once the controller has caught up, the status says so and the monitor wakes
 	// the object.
@@ -39,7 +39,7 @@ func TestControllerThatIsBehindIsWaitedFor(t *testing.T) {
 	m.ResourceVersion = "1000"
 	woken := p.graph.Upsert(configMaps, graph.RecordOf(m), p.now())
 	if len(woken) != 1 || woken[0] != k {
-		t.Errorf("its status wakes %v", woken)
+		t.Errorf("the change of the status wakes %v, want %v", woken, k)
 	}
 	if _, gone := p.look(t, k); !gone {
 		t.Error("it waits for a controller that has caught up")
@@ -62,7 +62,7 @@ func TestControllerThatSaysNothingIsNotWaitedForLonger(t *testing.T) {
 	}
 }
 
-func TestStatusThatSaysNothingHoldsNothingUp(t *testing.T) {
+func TestStatusWithoutObservedGenerationIsNotWaitedFor(t *testing.T) {
 	for name, status := range map[string]any{
 		"no status": nil, "no such field": map[string]any{"phase": "Ready"}, "something else in it": map[string]any{"observedGeneration": "1"},
 		"another status": "fine", "up to date": map[string]any{"observedGeneration": 3}, "all but the deletion": map[string]any{"observedGeneration": 2},

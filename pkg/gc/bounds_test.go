@@ -74,9 +74,9 @@ func TestOwnerThatCannotBeReadKeepsNoOtherFromBeingRead(t *testing.T) {
 	}
 }
 
-// TestNotFoundIsNews: an object that the server does not have no longer blocks its
+// TestNotFoundUpdatesTheGraph: an object that the server does not have no longer blocks its
 // owner, even if its monitor missed the deletion. Any call can show that.
-func TestNotFoundIsNews(t *testing.T) {
+func TestNotFoundUpdatesTheGraph(t *testing.T) {
 	for name, ghost := range map[string]func(*Collector, *store) graph.Key{
 		"a DELETE": func(c *Collector, s *store) graph.Key {
 			// One owner is gone and the other waits, so the object would be deleted.
@@ -224,6 +224,6 @@ func TestRingThatCannotBeBrokenKeepsNoOtherWaiting(t *testing.T) {
 	}
 	clock = clock.Add(ringsEvery)
 	if c.breaker.due() {
-		t.Error("its delay has not grown")
+		t.Error("the delay of a ring that cannot be broken has not grown")
 	}
 }

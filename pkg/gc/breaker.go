@@ -87,15 +87,8 @@ func (b *breaker) due() bool {
 // breakAll breaks all rings, small ones first. A ring that cannot be broken is tried again
 // after a delay of its own, and does not hold up the others.
 func (b *breaker) breakAll(ctx context.Context) {
-	rings := b.graph.Cycles()
-	slices.SortFunc(rings, func(x, y []graph.Member) int {
-		if d := cmp.Compare(len(x), len(y)); d != 0 {
-			return d
-		}
-		return compareKeys(firstMember(x), firstMember(y))
-	})
 	later := map[graph.Key]ringRetry{}
-	for _, ring := range rings {
+	for _, ring := range smallFirst(b.graph.Cycles()) {
 		k := firstMember(ring)
 		retry, failed := b.later[k]
 		if failed && b.now().Before(retry.at) {
@@ -117,6 +110,14 @@ func (b *breaker) breakAll(ctx context.Context) {
 	b.later = later
 }
 
+// smallFirst sorts rings: small ones first, rings of the same size by their first members.
+func smallFirst(rings [][]graph.Member) [][]graph.Member {
+	slices.SortFunc(rings, func(x, y []graph.Member) int {
+		return cmp.Or(cmp.Compare(len(x), len(y)), compareKeys(firstMember(x), firstMember(y)))
+	})
+	return rings
+}
+
 // firstMember returns the member that identifies a ring.
 func firstMember(ring []graph.Member) graph.Key {
 	return slices.MinFunc(ring, func(x, y graph.Member) int { return compareKeys(x.Key, y.Key) }).Key
@@ -134,7 +135,7 @@ func (b *breaker) breakRing(ctx context.Context, ring []graph.Member) error {
 	if err != nil {
 		return err
 	}
-	for _, really := range b.graph.CyclesAmong(live) {
+	for _, really := range smallFirst(b.graph.CyclesAmong(live)) {
 		if !unchanged(really, ring) {
 			return errRingChanges
 		}

@@ -58,13 +58,13 @@ func TestOnlyReferencesWithinTheRingAreUnblocked(t *testing.T) {
 	}
 }
 
-func TestRingThatIsNoneAnyMoreIsLeftAlone(t *testing.T) {
+func TestRingThatNoLongerExistsIsLeftAlone(t *testing.T) {
 	c, s := collector(t, false)
 	ringMember(c, s, "a", blocking("b", "b"))
 	ringMember(c, s, "b", blocking("a", "a"))
 	rings := c.graph.Cycles()
 	if len(rings) != 1 {
-		t.Fatalf("%d rings", len(rings))
+		t.Fatalf("found %d rings, want 1", len(rings))
 	}
 	// Somebody has taken the reference away; no event has come yet.
 	b := s.deleting("b", "b", metav1.FinalizerDeleteDependents)
@@ -76,7 +76,7 @@ func TestRingThatIsNoneAnyMoreIsLeftAlone(t *testing.T) {
 	}
 	show(c, b)
 	if rings := c.graph.Cycles(); len(rings) > 0 {
-		t.Errorf("%d rings", len(rings))
+		t.Errorf("found %d rings, want none", len(rings))
 	}
 }
 
@@ -95,7 +95,7 @@ func TestRingThatWasOpenWhenItWasReadIsBrokenLater(t *testing.T) {
 	now = now.Add(ringsEvery)
 	c.breaker.look(t.Context())
 	if got := blocks(a); got[0] {
-		t.Error("nobody has looked again")
+		t.Error("the ring was not looked at again")
 	}
 }
 
@@ -113,7 +113,7 @@ func TestRingOfOtherVersionsThanTheGraphHasIsLeftForLater(t *testing.T) {
 		t.Error("a ring was broken that was perhaps never whole")
 	}
 	if got := blocks(s.objects["a"]); !got[0] {
-		t.Error("a was unblocked")
+		t.Error("a was unblocked though the graph had another version of b")
 	}
 	show(c, b)
 	if err := c.breaker.breakRing(t.Context(), c.graph.Cycles()[0]); err != nil {
@@ -139,11 +139,11 @@ func TestMemberThatCannotBeReadKeepsTheRing(t *testing.T) {
 		t.Error("a ring was broken on a guess")
 	}
 	if got := blocks(s.objects["a"]); !got[0] {
-		t.Error("a was unblocked")
+		t.Error("a was unblocked though a member could not be read")
 	}
 }
 
-func TestChangeDuringTheBreakingStartsOver(t *testing.T) {
+func TestChangeWhileARingIsBrokenStartsOver(t *testing.T) {
 	c, s := collector(t, false)
 	a := ringMember(c, s, "a", blocking("b", "b"))
 	ringMember(c, s, "b", blocking("a", "a"))
@@ -163,7 +163,7 @@ func TestChangeDuringTheBreakingStartsOver(t *testing.T) {
 }
 
 // After a conflict at one member there may be no ring left to retry. Users are told even so.
-func TestHalfABreakingIsTold(t *testing.T) {
+func TestPartlyBrokenRingIsReported(t *testing.T) {
 	c, s := collector(t, false)
 	log, logged := logtest.NewNullLogger()
 	c.tell.log = logrus.NewEntry(log)

@@ -107,8 +107,8 @@ func TestForegroundCascadeIsShownBeforeAnythingHasGone(t *testing.T) {
 	c.want(t, "root foreground: 2 deleted, 1 left")
 }
 
-// TestHeldCascadeSaysByWhom: a held cascade names what holds it, also long after the last deletion.
-func TestHeldCascadeSaysByWhom(t *testing.T) {
+// TestHeldCascadeNamesWhatHoldsIt: a held cascade names what holds it, also long after the last deletion.
+func TestHeldCascadeNamesWhatHoldsIt(t *testing.T) {
 	c := newCascading()
 	root := c.put("root", false)
 	held := c.put("held", false, "root")
@@ -142,8 +142,8 @@ func TestMemoryOfCascadesIsBounded(t *testing.T) {
 	c.want(t, fmt.Sprintf("root background: %d deleted, %d left", membersKept+100, membersKept-1))
 }
 
-// TestRateIsOfTheLastSeconds: the rate covers only the last seconds, without the current one.
-func TestRateIsOfTheLastSeconds(t *testing.T) {
+// TestRateCoversTheLastSeconds: the rate covers only the last seconds, without the current one.
+func TestRateCoversTheLastSeconds(t *testing.T) {
 	k := &cascade{began: time.Unix(1000, 0)}
 	for at, n := range map[int64]int{1010: 500, 1020: 100, 1021: 200, 1022: 300} {
 		r := &k.recent[at%rateOver]
@@ -180,6 +180,6 @@ func TestFailuresAreRememberedUntilTheyEnd(t *testing.T) {
 		f.failed(key(fmt.Sprint(i)), 1, fmt.Errorf("no"), c.now)
 	}
 	if len(f.all) > failuresKept {
-		t.Errorf("%d are remembered", len(f.all))
+		t.Errorf("%d failures are remembered, want at most %d", len(f.all), failuresKept)
 	}
 }

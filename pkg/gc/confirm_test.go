@@ -38,7 +38,7 @@ func TestObjectThatItsMonitorHasLostIsListedAgain(t *testing.T) {
 }
 
 // If a read fails, the objects that wait for it have failed as well and back off as its reader does.
-func TestThoseThatWaitForAReadFailWithIt(t *testing.T) {
+func TestFailedReadFailsForAllThatWaitForIt(t *testing.T) {
 	c, s := collector(t, false)
 	k := show(c, s.put("child", "c", ref("owner", "o")))
 	other := show(c, s.put("other", "d", ref("owner", "o")))

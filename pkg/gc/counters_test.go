@@ -27,7 +27,7 @@ func TestSyncErrorsShareTheStockCounter(t *testing.T) {
 
 // A worker may count after the resource's monitor has gone. That count is not kept
 // for the next monitor.
-func TestCountsGoWithTheMonitor(t *testing.T) {
+func TestCountsEndWithTheirMonitor(t *testing.T) {
 	var c tally
 	want := func(want uint64) {
 		t.Helper()

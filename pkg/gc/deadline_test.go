@@ -69,12 +69,12 @@ func TestDeadlineCountsFromTheDeletion(t *testing.T) {
 	k := p.owner("o", 4*time.Minute)
 	p.dependent("d", "o")
 	if in, gone := p.look(t, k); in != 6*time.Minute || gone {
-		t.Fatalf("again in %v, gone %v", in, gone)
+		t.Fatalf("the next look is in %v, gone: %v", in, gone)
 	}
 	// When the base timeout expires, the remaining dependents are counted.
 	p.clock = p.clock.Add(6 * time.Minute)
 	if in, gone := p.look(t, k); in != time.Second || gone {
-		t.Fatalf("again in %v, gone %v", in, gone)
+		t.Fatalf("the next look is in %v, gone: %v", in, gone)
 	}
 	p.clock = p.clock.Add(time.Second)
 	if _, gone := p.look(t, k); !gone {
@@ -92,11 +92,11 @@ func TestProgressRestartsTheDeadline(t *testing.T) {
 	p.clock = p.clock.Add(9 * time.Minute)
 	p.graph.Deleted(configMaps, graph.RecordOf(grandchild), p.now())
 	if in, _ := p.look(t, k); in != time.Minute {
-		t.Fatalf("again in %v", in)
+		t.Fatalf("the next look is in %v, want 1m", in)
 	}
 	p.clock = p.clock.Add(time.Minute)
 	if in, _ := p.look(t, k); in != 9*time.Minute+time.Second { // and a second for the dependent
-		t.Fatalf("again in %v", in)
+		t.Fatalf("the next look is in %v, want 9m1s", in)
 	}
 	// So does the deletion of a dependent that something holds.
 	p.clock = p.clock.Add(9 * time.Minute)
@@ -105,13 +105,13 @@ func TestProgressRestartsTheDeadline(t *testing.T) {
 	held.OwnerReferences = []metav1.OwnerReference{blocking("o", "o")}
 	show(p.Collector, held)
 	if in, _ := p.look(t, k); in != 10*time.Minute {
-		t.Fatalf("again in %v", in)
+		t.Fatalf("the next look is in %v, want 10m", in)
 	}
 	// An update that changes nothing does not.
 	p.clock = p.clock.Add(9 * time.Minute)
 	show(p.Collector, held)
 	if in, _ := p.look(t, k); in != time.Minute {
-		t.Fatalf("again in %v", in)
+		t.Fatalf("the next look is in %v, want 1m", in)
 	}
 }
 
@@ -126,7 +126,7 @@ func TestProgressCountsFromWhenItWasMade(t *testing.T) {
 	p.graph.Deleted(configMaps, graph.RecordOf(grandchild), p.now())
 	p.clock = p.clock.Add(9 * time.Minute)
 	if in, _ := p.look(t, k); in != time.Minute+time.Second { // and a second for the dependent
-		t.Fatalf("again in %v", in)
+		t.Fatalf("the next look is in %v, want 1m1s", in)
 	}
 }
 
@@ -157,7 +157,7 @@ func TestDeadlineIsKeptAcrossARestartAndLeavesTimeAfterIt(t *testing.T) {
 	k := p.owner("o", 24*time.Hour) // deleted long before this process began
 	p.dependent("d", "o")
 	if in, gone := p.look(t, k); in != afterSync || gone {
-		t.Fatalf("again in %v, gone %v", in, gone)
+		t.Fatalf("the next look is in %v, gone: %v", in, gone)
 	}
 	p.clock = p.clock.Add(afterSync)
 	if _, gone := p.look(t, k); !gone {
@@ -165,12 +165,12 @@ func TestDeadlineIsKeptAcrossARestartAndLeavesTimeAfterIt(t *testing.T) {
 	}
 }
 
-func TestTimestampInTheFutureIsNow(t *testing.T) {
+func TestFutureTimestampCountsAsNow(t *testing.T) {
 	p := newPatience(t, tenMinutes)
 	k := p.owner("o", -48*time.Hour) // the clock was wrong then, or is now
 	p.dependent("d", "o")
 	if in, _ := p.look(t, k); in != 10*time.Minute {
-		t.Fatalf("again in %v", in)
+		t.Fatalf("the next look is in %v, want 10m", in)
 	}
 }
 
@@ -190,11 +190,11 @@ func TestAnnotationOverridesTheTimeout(t *testing.T) {
 	}
 }
 
-func TestNoTimeoutIsForEver(t *testing.T) {
+func TestZeroTimeoutWaitsForEver(t *testing.T) {
 	p := newPatience(t, Timeout{})
 	k := p.owner("o", 1000*time.Hour)
 	p.dependent("d", "o")
 	if in, gone := p.look(t, k); in != 0 || gone {
-		t.Errorf("again in %v, gone %v", in, gone)
+		t.Errorf("the next look is in %v, gone: %v", in, gone)
 	}
 }

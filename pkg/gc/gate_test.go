@@ -24,7 +24,7 @@ func quiet() *logrus.Entry {
 func TestNothingIsWrittenBeforeThePauseIsKnown(t *testing.T) {
 	g := newGate(time.Now, quiet())
 	if err := g.allow(); !errors.Is(err, act.ErrPaused) {
-		t.Errorf("nobody knows whether it is paused: %v", err)
+		t.Errorf("a call before the pause is known: %v, want it refused", err)
 	}
 	g.failed(errors.New("no"))
 	if err := g.allow(); !errors.Is(err, act.ErrPaused) {

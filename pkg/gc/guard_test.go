@@ -51,21 +51,21 @@ func mustHold(t *testing.T, c *Collector, s *store, k graph.Key, name string) {
 		t.Errorf("%s is there: %v, %v", name, s.has(name), err)
 	}
 	if p, _ := c.gate.paused(); !p.Paused || p.By != guardedBy || p.Reason == "" || c.gate.allow() == nil {
-		t.Errorf("the pause: %+v", p)
+		t.Errorf("the guard did not pause the collector, or does not say why: %+v", p)
 	}
 }
 
-func TestGuardPausesBeforeOneTooMany(t *testing.T) {
+func TestGuardPausesBeforeItsLimitIsExceeded(t *testing.T) {
 	c, s, _ := guarded(t, 2)
 	for _, name := range []string{"a", "b"} {
 		mustDelete(t, c, s, child(c, s, name), name)
 	}
 	if r := c.Status().Guard; r == nil || r.Limit != 2 || r.Deleted.Count != 2 || r.Next != nil {
-		t.Errorf("before: %+v", r)
+		t.Errorf("the status below the limit: %+v", r)
 	}
 	mustHold(t, c, s, child(c, s, "c"), "c")
 	if r := c.Status(); r.Guard.Deleted.Count != 2 || r.Guard.Next == nil || r.Guard.Next.Name != "c" || r.Pause == nil {
-		t.Errorf("after: %+v", r)
+		t.Errorf("the status at the limit: %+v", r)
 	}
 	// Deletions that rest on better evidence wait too: the collector is paused.
 	k := show(c, s.put("seen", "s", ref("owner", "o")))
@@ -89,8 +89,8 @@ func TestWithoutAGuardLookupsAreNotCounted(t *testing.T) {
 	}
 }
 
-// TestGuardCountsLookupsAlone: deletions do not count if this process has seen their reason.
-func TestGuardCountsLookupsAlone(t *testing.T) {
+// TestGuardCountsOnlyDeletionsThatRestOnLookups: a deletion does not count if this process has seen the owner's deletion.
+func TestGuardCountsOnlyDeletionsThatRestOnLookups(t *testing.T) {
 	for name, tc := range map[string]struct {
 		counts bool
 		// make makes an object that is to be deleted; n is different in each call.
@@ -172,7 +172,7 @@ func TestGuardForgetsAfterTenMinutes(t *testing.T) {
 	mustDelete(t, c, s, child(c, s, "c"), "c")
 	*now = now.Add(guardWindow/2 - 1)
 	if n := c.Status().Guard.Deleted.Count; n != 2 {
-		t.Errorf("%d are counted", n)
+		t.Errorf("%d deletions are counted, want 2", n)
 	}
 	mustHold(t, c, s, child(c, s, "d"), "d")
 }
@@ -188,7 +188,7 @@ func TestGuardCountsWhatMayHaveBeenDeleted(t *testing.T) {
 		}
 	}
 	if err := attemptOnce(t, c, k); err != nil || !s.has("saved") {
-		t.Fatalf("there %v, %v", s.has("saved"), err)
+		t.Fatalf("the object that was refused is there: %v (%v)", s.has("saved"), err)
 	}
 	s.before = nil
 	gone := child(c, s, "gone")
@@ -232,9 +232,9 @@ func TestGuardHoldsManyWorkersToItsLimit(t *testing.T) {
 	}
 }
 
-// TestGuardWaitsForThoseUnderWay: before the guard reports one deletion too many, it waits for those under way, which may
+// TestGuardWaitsForDeletionsUnderWay: before the guard reports one deletion too many, it waits for those under way, which may
 // be refused.
-func TestGuardWaitsForThoseUnderWay(t *testing.T) {
+func TestGuardWaitsForDeletionsUnderWay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGate(time.Now, quiet())
 		g.set(pause.State{})

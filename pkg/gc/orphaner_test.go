@@ -57,7 +57,7 @@ func TestOrphaningFreesKnownAndUnknownDependents(t *testing.T) {
 
 // A dependent whose event comes after its owner has gone was orphaned like the
 // others: it is freed, not collected.
-func TestLatecomerOfAnOrphaningIsFreed(t *testing.T) {
+func TestDependentSeenAfterItsOwnerWasOrphanedIsFreed(t *testing.T) {
 	c, s := collector(t, false)
 	k := show(c, s.deleting("owner", "o", metav1.FinalizerOrphanDependents))
 	if err := orphanOnce(t, c, k); err != nil {
@@ -103,7 +103,7 @@ func TestOrphaningWaitsForWhatCannotBeRead(t *testing.T) {
 		now = now.Add(24 * time.Hour)
 	}
 	if !s.has("owner") {
-		t.Error("the owner went")
+		t.Error("the owner was released")
 	}
 	c.orphaner.timeout = 24 * time.Hour
 	if err := orphanOnce(t, c, k); err != nil {
@@ -149,7 +149,7 @@ func TestOrphaningThatWasCalledOffHasNotWaited(t *testing.T) {
 
 // An owner that changes all the time, such as one with a heartbeat, has always changed
 // by the time its dependents are listed.
-func TestOwnerThatChangesWhileItsDependentsAreListedIsLetGo(t *testing.T) {
+func TestOrphaningEndsThoughTheOwnerKeepsChanging(t *testing.T) {
 	c, s := collector(t, false)
 	k := show(c, s.deleting("owner", "o", metav1.FinalizerOrphanDependents))
 	s.before = func(call string) {
@@ -162,7 +162,7 @@ func TestOwnerThatChangesWhileItsDependentsAreListedIsLetGo(t *testing.T) {
 	}
 	s.wantCalls("GET owner", "GET configmaps", "PATCH owner", "GET owner", "PATCH owner")
 	if s.has("owner") {
-		t.Error("the owner stays")
+		t.Error("the owner is still there")
 	}
 	// The owner's latest state says whether it is to be orphaned at all.
 	k = show(c, s.deleting("owner", "p", metav1.FinalizerOrphanDependents))
@@ -270,7 +270,7 @@ func TestBlockingDependentHoldsItsOwner(t *testing.T) {
 	s.wantCalls()
 	woken := c.graph.Deleted(configMaps, graph.RecordOf(m), c.now())
 	if !slices.Contains(woken, k) {
-		t.Errorf("its end wakes %v", woken)
+		t.Errorf("the deletion wakes %v", woken)
 	}
 	if err := attemptOnce(t, c, k); err != nil {
 		t.Fatal(err)

@@ -22,11 +22,11 @@ func TestOrphaningWaitsForADependentThatIsNotServed(t *testing.T) {
 		t.Errorf("it ended with %v", err)
 	}
 	if !s.has("owner") {
-		t.Error("the owner went")
+		t.Error("the owner was released")
 	}
 }
 
-func TestOrphanedOwnerThatIsGoneIsNews(t *testing.T) {
+func TestNotFoundOfAnOrphanedOwnerUpdatesTheGraph(t *testing.T) {
 	c, s := collector(t, false)
 	k := show(c, s.deleting("owner", "o", metav1.FinalizerOrphanDependents))
 	delete(s.objects, "owner")
@@ -110,7 +110,7 @@ func TestOrphaningReadsDependentsOfAnAggregatedServer(t *testing.T) {
 }
 
 // A dependent that a user has bound again since it was freed must be freed again.
-func TestFreedIsOneVersion(t *testing.T) {
+func TestDependentBoundAgainIsFreedAgain(t *testing.T) {
 	var o orphanings
 	d := []graph.Node{{Key: key("d"), Record: &graph.Record{ResourceVersion: "1"}}}
 	o.freed(key("o"), d[0])

@@ -113,7 +113,7 @@ func TestHeavyObjectIsPassedByWhatComesLater(t *testing.T) {
 	}
 }
 
-func TestAgeIsThatOfTheOldestOfANamespace(t *testing.T) {
+func TestAgeOfANamespaceIsThatOfItsOldestObject(t *testing.T) {
 	clock := time.Unix(0, 0)
 	q := queueBy(func() time.Time { return clock })
 	defer q.ShutDown()
@@ -122,18 +122,18 @@ func TestAgeIsThatOfTheOldestOfANamespace(t *testing.T) {
 	q.Add(key("a2"))
 	clock = clock.Add(time.Minute)
 	if age := q.lanes.age(); age != 2*time.Minute {
-		t.Errorf("age %v", age)
+		t.Errorf("the age is %v, want 2m", age)
 	}
 }
 
-func TestGateIsShutUntilThePauseIsKnown(t *testing.T) {
+func TestGateIsClosedUntilThePauseIsKnown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGate(time.Now, quiet())
 		passed := false
 		go func() { passed = g.wait(t.Context()) }()
 		synctest.Wait()
 		if passed {
-			t.Error("nobody knows whether it is paused")
+			t.Error("a worker went on before it was known whether the collector is paused")
 		}
 		g.set(pause.State{})
 		synctest.Wait()
@@ -150,7 +150,7 @@ func TestPauseThatBeginsInTheFutureBeginsNow(t *testing.T) {
 	g := newGate(func() time.Time { return now }, quiet())
 	g.set(pause.State{Paused: true, Since: now.Add(time.Hour)})
 	if p := g.pauses(); len(p) != 1 || !p[0].From.Equal(now) {
-		t.Errorf("pauses are %v", p)
+		t.Errorf("the pauses are %v, want one that begins now", p)
 	}
 }
 
@@ -169,13 +169,13 @@ func TestRingsRestInAPause(t *testing.T) {
 		b.gate.set(pause.State{Paused: true})
 		time.Sleep(time.Minute)
 		if !g.TakeWaitingChanged() {
-			t.Error("somebody has looked for rings in a pause")
+			t.Error("rings were looked for in a pause")
 		}
 		g.SetCatalog(graph.NewCatalog(nil), time.Now())
 		b.gate.set(pause.State{})
 		time.Sleep(2 * ringsEvery)
 		if g.TakeWaitingChanged() {
-			t.Error("nobody has looked for rings after it")
+			t.Error("rings were not looked for after the pause")
 		}
 		cancel()
 		<-done
@@ -195,7 +195,7 @@ func TestSmallRingsAreBrokenFirst(t *testing.T) {
 	}
 }
 
-func TestRingThatGoesByItselfIsNotTold(t *testing.T) {
+func TestRingThatGoesByItselfIsNotReported(t *testing.T) {
 	c, s := collector(t, false)
 	told := hear(c)
 	ringMember(c, s, "x", blocking("x", "x"))

@@ -93,15 +93,15 @@ func TestQueueKnowsTheAgeOfItsOldest(t *testing.T) {
 	q.Add(key("b1"))
 	clock = clock.Add(time.Minute)
 	if age := q.lanes.age(); age != 2*time.Minute {
-		t.Errorf("age %v", age)
+		t.Errorf("the age is %v, want 2m", age)
 	}
 	take(t, q, 1)
 	if age := q.lanes.age(); age != time.Minute {
-		t.Errorf("age %v", age)
+		t.Errorf("the age is %v, want 1m", age)
 	}
 	take(t, q, 1)
 	if age := q.lanes.age(); age != 0 {
-		t.Errorf("age %v", age)
+		t.Errorf("the age is %v, want 0", age)
 	}
 }
 

@@ -2,7 +2,7 @@ package gc
 
 import "testing"
 
-func TestRegistrySaysWhoRunsOrWhyNobodyDoes(t *testing.T) {
+func TestRegistryReturnsTheCollectorOrWhyThereIsNone(t *testing.T) {
 	r := &Registry{absent: "not yet"}
 	want := func(want *Collector, why string) {
 		t.Helper()

@@ -37,11 +37,11 @@ func TestReleaseGoesOnAfterAConflict(t *testing.T) {
 	}
 	s.wantCalls("GET owner", "PATCH owner", "GET owner", "PATCH owner")
 	if s.has("owner") {
-		t.Error("the owner stays")
+		t.Error("the owner is still there")
 	}
 }
 
-func TestReleaseLeavesWhatWaitsNoMore(t *testing.T) {
+func TestReleaseLeavesAnObjectThatNoLongerWaits(t *testing.T) {
 	c, s := collector(t, false)
 	synced(c)
 	k := waiting(c, s, "owner", "o")
@@ -78,7 +78,7 @@ func TestTimeoutReadsTheObjectOnce(t *testing.T) {
 }
 
 // Users are not told of a timeout that ended nothing.
-func TestTimeoutOfWhatHasGoneIsNotTold(t *testing.T) {
+func TestTimeoutOfAnObjectThatIsGoneIsNotReported(t *testing.T) {
 	p := newPatience(t, tenMinutes)
 	told := hear(p.Collector)
 	k := p.owner("o", time.Hour)
@@ -96,7 +96,7 @@ func TestTimeoutOfWhatHasGoneIsNotTold(t *testing.T) {
 
 // If a timeout ends a wait because not everything has been listed, users are told so: no dependent is known to
 // block.
-func TestTimeoutWithoutListsIsTold(t *testing.T) {
+func TestTimeoutWithoutAllListsIsReported(t *testing.T) {
 	p := newPatience(t, tenMinutes)
 	told := hear(p.Collector)
 	p.graph.AddResource(widgets, widgetKind, p.now()) // and no list of it comes
@@ -139,14 +139,14 @@ func TestOnlyWhatWasDeletedIsCounted(t *testing.T) {
 }
 
 // The total outlives the monitor of the deleted objects.
-func TestTotalCountsWhatHasNoMonitor(t *testing.T) {
+func TestTotalKeepsTheCountsOfEndedMonitors(t *testing.T) {
 	var c tally
 	c.begin(configMaps)
 	c.add(configMaps, policies[0])
 	c.end(configMaps)
 	c.add(configMaps, policies[0])
 	if n := c.total(); n != 2 {
-		t.Errorf("%d in all", n)
+		t.Errorf("the total is %d, want 2", n)
 	}
 }
 
@@ -185,19 +185,19 @@ func believed(t *testing.T, c *Collector, o string) decide.State {
 
 // The removal of the finalizer may have failed although the tombstone stays: no dependent is freed from an owner
 // that exists.
-func TestOwnerThatIsShownIsNotTakenForOrphaned(t *testing.T) {
+func TestOwnerThatExistsDoesNotCountAsOrphaned(t *testing.T) {
 	c, s := collector(t, false)
 	show(c, s.put("owner", "o"))
 	show(c, s.put("child", "c", ref("owner", "o")))
 	c.attempts.tombstones.add("ns", "o")
 	if got := believed(t, c, "c"); got != decide.Solid {
-		t.Errorf("it is %s", got)
+		t.Errorf("the reference is %s, want solid", got)
 	}
 }
 
 // A monitor may still show an owner that a read has found gone. Here it shows the owner in foreground deletion, and
 // dependents of such an owner would be deleted.
-func TestOwnerThatWasOrphanedIsSoBeforeItsMonitorKnows(t *testing.T) {
+func TestOwnerCountsAsOrphanedBeforeItsMonitorKnows(t *testing.T) {
 	c, s := collector(t, false)
 	show(c, s.deleting("owner", "o", metav1.FinalizerOrphanDependents, metav1.FinalizerDeleteDependents))
 	k := show(c, s.put("child", "c", ref("owner", "o")))

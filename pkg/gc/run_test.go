@@ -46,7 +46,7 @@ func TestCollectorBeginsAgainEverLater(t *testing.T) {
 }
 
 // Writes under way when the store goes back were decided on a state that no longer holds.
-func TestStoreThatWentBackLeavesCallsNoTime(t *testing.T) {
+func TestCallsAreAbandonedAtOnceWhenTheStoreWentBack(t *testing.T) {
 	for cause, want := range map[error]time.Duration{
 		context.Canceled: stopGrace, errors.New("no"): stopGrace, fmt.Errorf("observing: %w", ErrStoreWentBack): 0,
 	} {
@@ -59,7 +59,7 @@ func TestStoreThatWentBackLeavesCallsNoTime(t *testing.T) {
 }
 
 // A collector that was asked to end has not failed; one that gave up returns the reason.
-func TestCollectorEndsWithWhatEndedIt(t *testing.T) {
+func TestCollectorReturnsWhyItEnded(t *testing.T) {
 	failure := fmt.Errorf("observing: %w", ErrStoreWentBack)
 	for cause, want := range map[error]error{nil: nil, context.Canceled: nil, failure: failure} {
 		ctx, cancel := context.WithCancelCause(t.Context())

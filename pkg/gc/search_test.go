@@ -71,7 +71,7 @@ func thing(name string, owners ...types.UID) *graph.Record {
 
 // A namespaced owner has dependents only in its own namespace. Resources without a monitor are not
 // collected and so not searched.
-func TestSearchAsksForWhatMayHoldDependents(t *testing.T) {
+func TestSearchListsResourcesThatMayHoldDependents(t *testing.T) {
 	l := newLibrary()
 	l.objects = []*graph.Record{thing("a", "o"), thing("b", "x"), thing("c", "x", "o", "o")}
 	found, err := l.dependents(t.Context(), "o", "ns")
@@ -108,7 +108,7 @@ func TestSearchFailsWithOneResource(t *testing.T) {
 	}
 }
 
-func TestSearchAsksForNothingWhileSomethingHolds(t *testing.T) {
+func TestSearchListsNothingWhileAResourceHolds(t *testing.T) {
 	l := newLibrary()
 	holds := errors.New("a CRD serves no version")
 	l.holds = func() error { return holds }

@@ -24,9 +24,9 @@ func withWidgets(c *Collector) {
 	c.graph.AddResource(widgets, widgetKind, c.now())
 }
 
-// TestReferencesIntoWrongNamespacesAreToldOnce: each reference once; of an object with many
+// TestReferencesIntoWrongNamespacesAreReportedOnce: each reference once; of an object with many
 // references, only the first few.
-func TestReferencesIntoWrongNamespacesAreToldOnce(t *testing.T) {
+func TestReferencesIntoWrongNamespacesAreReportedOnce(t *testing.T) {
 	c, s := collector(t, false)
 	withWidgets(c)
 	told := hear(c)

@@ -25,6 +25,7 @@ type Options struct {
 // Files holds the absolute paths of the files that Ensure maintains.
 type Files struct {
 	ServerCA, ClientCA, FrontProxyCA string // CA certificates, without keys
+	ServerCAKey, ClientCAKey         string // the same with their keys
 	ServingCert, ServingKey          string
 	AdminCert, AdminKey              string // CN=reap-admin, O=system:masters
 	FrontProxyCert, FrontProxyKey    string // CN=FrontProxyName
@@ -84,6 +85,8 @@ func filesIn(dir string) Files {
 		ServerCA:          in(serverCA + ".crt"),
 		ClientCA:          in(clientCA + ".crt"),
 		FrontProxyCA:      in(frontProxyCA + ".crt"),
+		ServerCAKey:       in(serverCA + ".pem"),
+		ClientCAKey:       in(clientCA + ".pem"),
 		ServingCert:       in("serving.crt"),
 		ServingKey:        in("serving.key"),
 		AdminCert:         in("admin.crt"),

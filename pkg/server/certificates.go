@@ -19,6 +19,8 @@ const (
 	// interval is elapsed time; expiry is judged by the wall clock, which a device may
 	// learn only after its start.
 	lookAfterEvery = time.Hour
+	// clockEvery is how often the clock is compared with elapsed time, and clockJumps from when on it counts as set.
+	clockEvery, clockJumps = 5 * time.Second, time.Minute
 	// remindEvery is how often the log repeats what people have to do.
 	remindEvery = 24 * time.Hour
 	// Kubernetes makes a certificate for the API server's calls to itself at each start. It
@@ -42,7 +44,7 @@ type seen struct {
 }
 
 // keep renews certificates that are about to expire, until ctx is cancelled: at once,
-// regularly, and whenever a file has changed. A device may run for longer than a certificate
+// regularly, and whenever a file has changed or somebody has set the clock. A device may run for longer than a certificate
 // is valid. The API server reloads new files by itself.
 func (a *access) keep(ctx context.Context, changed <-chan struct{}) {
 	tick := time.NewTicker(lookAfterEvery)
@@ -60,7 +62,7 @@ func (a *access) keep(ctx context.Context, changed <-chan struct{}) {
 	}
 }
 
-// watch signals each replaced certificate until ctx is cancelled. Another process may replace
+// watch signals each replaced certificate, and that the clock was set, until ctx is cancelled. Another process may replace
 // them: `reap certificate rotate` does not know every kubeconfig that has to be updated.
 func (a *access) watch(ctx context.Context, parts *sync.WaitGroup) <-chan struct{} {
 	rung := make(bell, 1)
@@ -77,7 +79,31 @@ func (a *access) watch(ctx context.Context, parts *sync.WaitGroup) <-chan struct
 		content.AddListener(rung)
 		parts.Go(func() { content.Run(ctx, 1) })
 	}
+	parts.Go(func() {
+		tick := time.NewTicker(clockEvery)
+		defer tick.Stop()
+		rung.watchClock(ctx, time.Now, tick.C)
+	})
 	return rung
+}
+
+// watchClock rings when the clock was set, or the machine was suspended, between two ticks, until ctx is cancelled. By the
+// new time the certificates may have expired, and clients could not even ask why.
+func (b bell) watchClock(ctx context.Context, now func() time.Time, tick <-chan time.Time) {
+	for last := now(); ; {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick:
+		}
+		at := now()
+		// The first difference is of the wall clock, the second is what has elapsed.
+		if by := at.Round(0).Sub(last.Round(0)) - at.Sub(last); by.Abs() >= clockJumps {
+			logrus.WithField("by", by.Round(time.Second).String()).Info("the clock was set: checking the certificates")
+			b.Enqueue()
+		}
+		last = at
+	}
 }
 
 // bell is a listener that remembers one event.

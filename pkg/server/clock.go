@@ -68,12 +68,8 @@ func (c *clock) remember() {
 	if now.Sub(c.written) < rememberEvery {
 		return
 	}
-	next := c.path + ".next"
-	err := os.WriteFile(next, []byte(now.Format(time.RFC3339)+"\n"), 0o600)
-	if err == nil {
-		err = os.Rename(next, c.path)
-	}
-	if err != nil {
+	// Synced: after a power cut an empty file would be worse than an old one.
+	if err := replaceSynced(c.path, []byte(now.Format(time.RFC3339)+"\n")); err != nil {
 		logrus.WithError(err).Warn("cannot save the time; a clock that is behind at the next start will go unnoticed")
 		return
 	}

@@ -2,6 +2,8 @@ package server
 
 import (
 	"context"
+	"errors"
+	"fmt"
 
 	"github.com/reap-dev/reap/pkg/datastore"
 )
@@ -17,5 +19,49 @@ func CompactDatabase(ctx context.Context, dataDir string, progress func(done, al
 	if err := checkFormat(dataDir); err != nil {
 		return datastore.Compacted{}, err
 	}
+	if err := settleBefore(dataDir); err != nil {
+		return datastore.Compacted{}, err
+	}
 	return datastore.CompactSQLite(ctx, dataDir, progress)
+}
+
+// ReadStore opens the store of a data directory for do, whether a server runs on it or not.
+func ReadStore(ctx context.Context, dataDir string, do func(*datastore.Opened) error) error {
+	_, err := datastore.EngineIn(dataDir)
+	exchanging, existsErr := exists(convertingFile(dataDir))
+	switch err := errors.Join(existsErr, checkFormat(dataDir), checkRestored(dataDir)); {
+	case err != nil:
+		return err
+	case exchanging:
+		return fmt.Errorf("a conversion of the datastore in %s was interrupted: run 'reap db convert' again, or start the server", dataDir)
+	}
+	if err != nil {
+		return err
+	}
+	dir, err := openDataDir(dataDir)
+	served := errors.Is(err, errInUse)
+	if err != nil && !served {
+		return err
+	}
+	if !served {
+		defer dir.close()
+	}
+	store, err := datastore.Open(ctx, dataDir, served)
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	return do(store)
+}
+
+// StoreStats says what the store of a data directory holds, whether a server runs on it or not.
+func StoreStats(ctx context.Context, dataDir string, progress func(done, all int64)) (s datastore.Stats, err error) {
+	if held, err := datastore.HoldsEtcd(dataDir); err != nil || !held {
+		return datastore.StatsSQLite(ctx, dataDir, progress)
+	}
+	err = ReadStore(ctx, dataDir, func(o *datastore.Opened) error {
+		s, err = datastore.StatsEtcd(ctx, o, progress)
+		return err
+	})
+	return s, err
 }

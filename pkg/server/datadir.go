@@ -56,11 +56,14 @@ func openDataDir(path string) (*dataDir, error) {
 		return nil, fmt.Errorf("locking the data directory %s: %w: choose another with --data-dir", path, err)
 	}
 	if !locked {
-		return nil, fmt.Errorf("another reap server%s uses the data directory %s: stop it, or choose another with --data-dir", d.holder(), path)
+		return nil, fmt.Errorf("another reap server%s uses the data directory %s: %w", d.holder(), path, errInUse)
 	}
 	d.notReady()
 	return d, nil
 }
+
+// errInUse is wrapped by the error of openDataDir if another process has locked the directory.
+var errInUse = errors.New("stop it, or choose another with --data-dir")
 
 // holder names the server that has locked the directory, if that server is ready.
 func (d *dataDir) holder() string {

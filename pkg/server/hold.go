@@ -27,6 +27,9 @@ func restoredFile(dataDir string) string { return filepath.Join(dataDir, "restor
 // holdAfterRestore pauses the collector and holds the controllers that delete objects if the datastore has just been
 // restored. It must return before any of them runs. It retries until ctx is cancelled.
 func (w *workload) holdAfterRestore(ctx context.Context) error {
+	if w.cfg.DataDir == "" {
+		return nil // reap restores no store of others
+	}
 	path := restoredFile(w.cfg.DataDir)
 	var r restored
 	found, err := readRecord(path, &r)

@@ -47,14 +47,17 @@ func writeMarker(pkiDir string, m marker) error {
 }
 
 // embedded reports whether the store is in the data directory.
-func (s *server) embedded() bool { return s.cfg.DatastoreEndpoint == "" }
+func (s *server) embedded() bool { return s.cfg.DatastoreEndpoint == "" || s.etcd() }
+
+// etcd reports whether it is an etcd there.
+func (s *server) etcd() bool { return s.cfg.DatastoreEndpoint == config.EmbeddedEtcd }
 
 // makeRoom returns an error if the disk has no room for a start. See datastore.MakeRoom.
 func (s *server) makeRoom() (full bool, err error) {
 	if !s.embedded() {
 		return false, nil
 	}
-	return datastore.MakeRoom(s.cfg.DataDir)
+	return datastore.MakeRoom(s.cfg.DataDir, s.cfg.DatastoreEndpoint)
 }
 
 // orFull returns err, or if the data directory's disk is full and the start has failed for that, what to do about it.
@@ -70,14 +73,14 @@ func (s *server) checkStore(ctx context.Context) error {
 	if !s.embedded() {
 		return nil
 	}
-	if interrupted, err := exists(restoringFile(s.cfg.DataDir)); err != nil || interrupted {
-		return errors.Join(err, fmt.Errorf("a restore into %s was interrupted: run 'reap snapshot restore' again", s.cfg.DataDir))
-	}
-	empty, err := datastore.CheckSQLite(ctx, s.cfg.DataDir)
-	if err != nil {
+	if err := checkRestored(s.cfg.DataDir); err != nil {
 		return err
 	}
-	if err := datastore.KeepBrokenLog(s.cfg.DataDir); err != nil {
+	if err := s.checkEngine(); err != nil {
+		return err
+	}
+	empty, err := s.checkFiles(ctx)
+	if err != nil {
 		return err
 	}
 	m, marked, err := readMarker(config.PKIDir(s.cfg.DataDir))
@@ -93,6 +96,45 @@ func (s *server) checkStore(ctx context.Context) error {
 		s.cfg.DataDir, markerFile(config.PKIDir(s.cfg.DataDir)))
 }
 
+// checkEngine returns an error if the data directory holds a store of the other engine: a server on an empty one beside it
+// would tell every client that all objects were deleted.
+func (s *server) checkEngine() error {
+	if s.etcd() {
+		held, err := datastore.HoldsSQLite(s.cfg.DataDir)
+		if held {
+			err = fmt.Errorf("--datastore-endpoint: the data directory %s holds an SQLite database: leave out the option to go on with it, "+
+				"move the objects with 'reap db convert --to etcd', or choose another directory with --data-dir", s.cfg.DataDir)
+		}
+		return err
+	}
+	held, err := datastore.HoldsEtcd(s.cfg.DataDir)
+	if held {
+		err = fmt.Errorf("the data directory %s holds an etcd store: go on with it with --datastore-endpoint=etcd, "+
+			"move the objects with 'reap db convert --to sqlite', or choose another directory with --data-dir", s.cfg.DataDir)
+	}
+	return err
+}
+
+// checkFiles looks at the store's files: empty is true if they hold nothing.
+func (s *server) checkFiles(ctx context.Context) (empty bool, err error) {
+	if s.etcd() {
+		held, err := datastore.HoldsEtcd(s.cfg.DataDir)
+		return !held, err
+	}
+	if empty, err = datastore.CheckSQLite(ctx, s.cfg.DataDir); err != nil {
+		return false, err
+	}
+	return empty, datastore.KeepBrokenLog(s.cfg.DataDir)
+}
+
+// durability says what a power cut takes.
+func (s *server) durability() string {
+	if !s.etcd() && s.cfg.SQLiteSynchronous == "normal" {
+		return "a power cut may lose the last acknowledged writes (--sqlite-synchronous=normal)"
+	}
+	return "each write is synced before it is acknowledged"
+}
+
 // markStore writes the marker once the API server's initial objects are in the datastore and on the disk. If a first
 // start is cut off before, the next one must not take the datastore for lost.
 func (s *server) markStore() error {
@@ -103,8 +145,11 @@ func (s *server) markStore() error {
 	if _, marked, err := readMarker(dir); err != nil || marked {
 		return err
 	}
-	if err := datastore.SyncSQLite(s.cfg.DataDir); err != nil {
-		return err
+	logrus.WithFields(logrus.Fields{"datastore": s.engine(), "durability": s.durability()}).Info("the data directory is new")
+	if !s.etcd() { // etcd has synced everything
+		if err := datastore.SyncSQLite(s.cfg.DataDir); err != nil {
+			return err
+		}
 	}
 	return writeMarker(dir, marker{Since: time.Now().UTC().Truncate(time.Second)})
 }

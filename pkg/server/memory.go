@@ -24,9 +24,9 @@ const (
 	latest = 2 * time.Minute
 )
 
-// keepSmall returns memory to the system until ctx is cancelled. Go would keep about as much
+// KeepSmall returns memory to the system until ctx is cancelled. Go would keep about as much
 // unused memory as is in use, and for a long time; on a small device other processes need it.
-func keepSmall(ctx context.Context) {
+func KeepSmall(ctx context.Context) {
 	var t tide
 	wait.UntilWithContext(ctx, func(context.Context) {
 		if t.out(readMemory(), time.Now()) {

@@ -28,12 +28,17 @@ func writeRecord(path string, content any) error {
 	if err != nil {
 		return err
 	}
+	return replaceSynced(path, append(raw, '\n'))
+}
+
+// replaceSynced replaces a file atomically, and returns when it is on the disk.
+func replaceSynced(path string, raw []byte) error {
 	next := path + ".next"
 	f, err := os.OpenFile(next, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
 		return err
 	}
-	_, err = f.Write(append(raw, '\n'))
+	_, err = f.Write(raw)
 	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
 		return err
 	}

@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/sirupsen/logrus"
@@ -27,6 +29,8 @@ const beyond = 1_000_000_000
 type Restore struct {
 	DataDir string
 	From    io.Reader
+	// Engine is sqlite or etcd: what the datastore is to be; "" is what it was, and SQLite if there was none.
+	Engine string
 	// WithoutPKI leaves the keys and certificates as they are.
 	WithoutPKI bool
 	Now        time.Time
@@ -39,6 +43,8 @@ type Restore struct {
 // Restored is the result of a restore. Its fields are stable.
 type Restored struct {
 	snapshot.Manifest
+	// Engine is what the new store is: sqlite or etcd.
+	Engine string `json:"engine"`
 	// Restored is the revision of the new store.
 	Restored int64 `json:"restoredRevision"`
 	// Kept are the new paths of the old database, keys and certificates.
@@ -50,6 +56,15 @@ type Restored struct {
 // restoringFile exists while new files replace the old ones.
 func restoringFile(dataDir string) string { return filepath.Join(dataDir, "restoring") }
 
+// checkRestored returns an error if a restore was interrupted: what is in the data directory may be half of each.
+func checkRestored(dataDir string) error {
+	interrupted, err := exists(restoringFile(dataDir))
+	if err != nil || !interrupted {
+		return err
+	}
+	return fmt.Errorf("a restore into %s was interrupted: run 'reap snapshot restore' again", dataDir)
+}
+
 // Run builds a new datastore beside the old one, and swaps them once the whole snapshot has been verified. The old
 // datastore is kept. Run returns an error if a server uses the data directory.
 func (r Restore) Run(ctx context.Context) (done Restored, err error) {
@@ -58,6 +73,9 @@ func (r Restore) Run(ctx context.Context) (done Restored, err error) {
 		return done, err
 	}
 	defer dir.close()
+	if err := settleBefore(r.DataDir); err != nil {
+		return done, err
+	}
 	work, err := os.MkdirTemp(r.DataDir, ".restoring-") // mode 0700, on the same file system
 	if err != nil {
 		return done, fmt.Errorf("making room for the restore: %w", err)
@@ -67,13 +85,14 @@ func (r Restore) Run(ctx context.Context) (done Restored, err error) {
 	if err != nil {
 		return done, err
 	}
-	done.Manifest, done.Restored, done.PKIRestored = built.manifest, built.revision, built.pki
+	done.Manifest, done.Engine, done.Restored, done.PKIRestored = built.manifest, built.engine, built.revision, built.pki
 	done.Kept, err = r.exchange(work, built)
 	return done, err
 }
 
 // built describes a new datastore that is complete and on the disk.
 type built struct {
+	engine   string
 	manifest snapshot.Manifest
 	revision int64
 	pki      bool
@@ -85,7 +104,10 @@ func (r Restore) build(ctx context.Context, work string) (b built, err error) {
 	if err != nil {
 		return b, err
 	}
-	sink, err := datastore.NewSQLiteSink(ctx, work)
+	if b.engine, err = r.engine(); err != nil {
+		return b, err
+	}
+	sink, err := datastore.NewSink(ctx, work, b.engine)
 	if err != nil {
 		return b, err
 	}
@@ -134,7 +156,34 @@ func (r Restore) floor(ctx context.Context) (int64, error) {
 	if err != nil {
 		logrus.WithError(err).Warn("cannot read the revision of the old database")
 	}
-	return max(m.Revision, old), nil
+	oldEtcd, err := datastore.EtcdRevision(r.DataDir)
+	if err != nil {
+		logrus.WithError(err).Warn("cannot read the revision of the old database")
+	}
+	return max(m.Revision, old, oldEtcd), nil
+}
+
+// engines names the engines of a data directory by the folders of their files.
+var engines = map[string]string{"db": datastore.SQLite, "etcd": config.EmbeddedEtcd}
+
+// engine returns what the new datastore is to be.
+func (r Restore) engine() (string, error) {
+	if r.Engine != "" {
+		return r.Engine, nil
+	}
+	// A restore that was interrupted may have moved the old store away.
+	interrupted, err := os.ReadFile(restoringFile(r.DataDir))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return "", fmt.Errorf("looking whether a restore was interrupted: %w", err)
+	}
+	if slices.Contains(slices.Collect(maps.Values(engines)), string(interrupted)) {
+		return string(interrupted), nil
+	}
+	held, err := datastore.HoldsEtcd(r.DataDir)
+	if held {
+		return config.EmbeddedEtcd, nil
+	}
+	return datastore.SQLite, err
 }
 
 // exchange replaces the old files by the built ones, and returns the new paths of the old files. If it is interrupted, no
@@ -145,14 +194,14 @@ func (r Restore) exchange(work string, b built) (kept []string, err error) {
 			err = fmt.Errorf("replacing the old data by the restored data: %w; fix this, then run 'reap snapshot restore' again", err)
 		}
 	}()
-	if err := os.WriteFile(restoringFile(r.DataDir), nil, 0o600); err != nil {
+	if err := os.WriteFile(restoringFile(r.DataDir), []byte(b.engine), 0o600); err != nil {
 		return nil, err
 	}
 	if err := syncDir(r.DataDir); err != nil {
 		return nil, err
 	}
 	suffix := ".before-restore-" + r.Now.UTC().Format("20060102T150405Z")
-	names := []string{"db"}
+	names := slices.Sorted(maps.Keys(engines)) // the other engine's store goes too: a server takes only one
 	if b.pki {
 		names = append(names, "pki")
 	}
@@ -163,6 +212,9 @@ func (r Restore) exchange(work string, b built) (kept []string, err error) {
 		}
 		if moved != "" {
 			kept = append(kept, moved)
+		}
+		if other, isStore := engines[name]; isStore && other != b.engine {
+			continue
 		}
 		if err := os.Rename(filepath.Join(work, name), filepath.Join(r.DataDir, name)); err != nil {
 			return kept, err
@@ -187,20 +239,13 @@ func (r Restore) exchange(work string, b built) (kept []string, err error) {
 
 // moveAside renames a file or directory and returns its new path, or "" if it does not exist.
 func moveAside(path, suffix string) (string, error) {
-	for n := 1; ; n++ {
-		to := path + suffix
-		if n > 1 {
-			to = fmt.Sprintf("%s-%d", to, n)
-		}
-		if taken, err := exists(to); err != nil {
-			return "", err
-		} else if taken {
-			continue
-		}
-		err := os.Rename(path, to)
-		if errors.Is(err, fs.ErrNotExist) {
-			return "", nil
-		}
-		return to, err
+	to, err := unused(path + suffix)
+	if err != nil {
+		return "", err
 	}
+	err = os.Rename(path, to)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	return to, err
 }

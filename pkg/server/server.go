@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -84,6 +85,9 @@ func (s *server) run(ctx context.Context) (err error) {
 	if err := checkFormat(s.cfg.DataDir); err != nil {
 		return err
 	}
+	if err := settleBefore(s.cfg.DataDir); err != nil {
+		return err
+	}
 	full, err := s.makeRoom()
 	if err != nil {
 		return err
@@ -136,12 +140,14 @@ func (s *server) run(ctx context.Context) (err error) {
 		Listener:              listener,
 		PKI:                   access.files,
 		EtcdEndpoints:         store.Endpoints,
+		Client:                store.Client,
 		Shared:                s.cfg.SharedDatastore(),
 		Store:                 apiserver.Store{Refusal: store.Refusal, Explain: datastore.Explain},
 		StoreCompacts:         store.Compacts,
 		ServiceClusterIPRange: serviceRange,
 		Handlers:              handlers(s.maker),
 		LongRunning:           []string{snapshot.Path},
+		Runs:                  func(controller string) bool { return !s.cfg.Disabled(controller) },
 		Notes:                 []apiserver.Note{readiness(gc.Running), storeReadiness(store)},
 		Args:                  s.cfg.KubeAPIServerArgs,
 	})
@@ -149,26 +155,32 @@ func (s *server) run(ctx context.Context) (err error) {
 		return err
 	}
 	unlock()
-	defer func() {
-		stopCtx, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), stopTimeout, fmt.Errorf("still busy after %s", stopTimeout))
-		defer cancel()
-		if stopErr := api.Stop(stopCtx); stopErr != nil {
-			logrus.WithError(stopErr).Warn("stopping the API server failed")
-		}
-	}()
+	defer stopAPIServer(ctx, api)
 	if err := s.markStore(); err != nil {
 		return err
 	}
 	return s.serve(ctx, dir, store, api, access)
 }
 
+func stopAPIServer(ctx context.Context, api *apiserver.Server) {
+	stopCtx, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), stopTimeout, fmt.Errorf("still busy after %s", stopTimeout))
+	defer cancel()
+	if err := api.Stop(stopCtx); err != nil {
+		logrus.WithError(err).Warn("stopping the API server failed")
+	}
+}
+
 // handlers are the paths that the server adds to the API.
 func handlers(snapshots *snapshot.Maker) map[string]http.Handler {
+	all := reportHandlers()
+	all[snapshot.Path] = &snapshot.Handler{Maker: snapshots, Log: logrus.WithField("component", "snapshot")}
+	return all
+}
+
+// reportHandlers are the paths of the collector's reports.
+func reportHandlers() map[string]http.Handler {
 	reports := &report.Handler{Running: gc.Running.Reported}
-	all := map[string]http.Handler{
-		report.Root:   reports,
-		snapshot.Path: &snapshot.Handler{Maker: snapshots, Log: logrus.WithField("component", "snapshot")},
-	}
+	all := map[string]http.Handler{report.Root: reports}
 	for _, path := range report.GraphPaths {
 		all[path] = reports
 	}
@@ -198,7 +210,7 @@ func (s *server) serve(ctx context.Context, dir *dataDir, store *datastore.Store
 	})
 	running := make(chan struct{})
 	parts.Go(func() {
-		w := &workload{cfg: s.cfg, api: api, rootCA: access.rootCA, running: running}
+		w := &workload{cfg: s.cfg, api: api, access: access, running: running}
 		if err := w.run(ctx); err != nil {
 			fail(err)
 		}
@@ -208,7 +220,7 @@ func (s *server) serve(ctx context.Context, dir *dataDir, store *datastore.Store
 		if err := s.announce(dir, access); err != nil {
 			fail(err)
 		}
-		parts.Go(func() { keepSmall(ctx) })
+		parts.Go(func() { KeepSmall(ctx) })
 		if s.cfg.Snapshot.Interval > 0 {
 			parts.Go(func() { s.schedule().Run(ctx) })
 		}
@@ -224,12 +236,20 @@ func (s *server) serve(ctx context.Context, dir *dataDir, store *datastore.Store
 	return nil
 }
 
+// engine names the datastore.
+func (s *server) engine() string {
+	if s.cfg.DatastoreEndpoint == "" {
+		return datastore.SQLite
+	}
+	scheme, _, _ := strings.Cut(s.cfg.DatastoreEndpoint, "://") // what follows may be a password
+	if slices.Contains([]string{"http", "https", "unix", "unixs"}, scheme) {
+		return config.EmbeddedEtcd // its name is that of all etcds
+	}
+	return scheme
+}
+
 // greet logs the version, the data directory, the kind of datastore and the disabled parts.
 func (s *server) greet() {
-	store, _, external := strings.Cut(s.cfg.DatastoreEndpoint, "://") // what follows may be a password
-	if !external {
-		store = "sqlite"
-	}
 	off := "nothing"
 	if len(s.cfg.Disable) > 0 {
 		off = strings.Join(s.cfg.Disable, ", ")
@@ -238,7 +258,7 @@ func (s *server) greet() {
 		"version":    s.cfg.Version,
 		"kubernetes": version.Get().GitVersion,
 		"data":       s.cfg.DataDir,
-		"datastore":  store,
+		"datastore":  s.engine(),
 		"off":        off,
 	}).Info("reap is starting")
 }

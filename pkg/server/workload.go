@@ -31,7 +31,7 @@ const leaseName = "kube-controller-manager"
 type workload struct {
 	cfg    config.Server
 	api    *apiserver.Server
-	rootCA []byte
+	access *access
 	// running is closed once controllers and collector run, or this server waits to lead.
 	running chan struct{}
 	once    sync.Once
@@ -109,11 +109,17 @@ func (w *workload) lead(ctx context.Context, fence func(*rest.Config) *rest.Conf
 		return controllers.Run(ctx, controllers.Options{
 			ConfigFor:      func(sa string) *rest.Config { return fence(w.api.ServiceAccountConfig(sa)) },
 			InformerConfig: w.api.ControllerManagerConfig(),
-			RootCA:         w.rootCA,
-			Disabled:       w.cfg.Disabled,
-			Released:       free,
-			StartTimeout:   controllersTimeout,
-			Log:            logrus.WithField("component", "controllers"),
+			ManagerConfig:  fence(w.api.ControllerManagerConfig()),
+			RootCA:         w.access.rootCA,
+			Keys: controllers.Keys{
+				ServiceAccountKey: w.access.files.ServiceAccountKey,
+				ClientCA:          controllers.Authority{Cert: w.access.files.ClientCA, Key: w.access.files.ClientCAKey},
+				ServerCA:          controllers.Authority{Cert: w.access.files.ServerCA, Key: w.access.files.ServerCAKey},
+			},
+			Disabled:     w.cfg.Disabled,
+			Released:     free,
+			StartTimeout: controllersTimeout,
+			Log:          logrus.WithField("component", "controllers"),
 		}, controllersRun)
 	})
 	if w.collects() {

@@ -1,5 +1,5 @@
-// Datastores that tests run beside reap: the servers themselves, because Debian's versions are old. They have a
-// module of their own, so that their requirements never move a version the program is built with. Dependencies that
+// The etcd that tests run beside reap: the server itself, because Debian's version is old. It has a module of its
+// own, so that its requirements never move a version the program is built with. Dependencies that
 // they share with the program have the same version, so that each is compiled once.
 module github.com/reap-dev/reap/scripts/datastores
 
@@ -7,13 +7,9 @@ go 1.26.0
 
 toolchain go1.26.8
 
-tool (
-	github.com/nats-io/nats-server/v2
-	go.etcd.io/etcd/server/v3
-)
+tool go.etcd.io/etcd/server/v3
 
 require (
-	github.com/antithesishq/antithesis-sdk-go v0.8.0 // indirect
 	github.com/beorn7/perks v1.0.1 // indirect
 	github.com/cenkalti/backoff/v5 v5.0.3 // indirect
 	github.com/cespare/xxhash/v2 v2.3.0 // indirect
@@ -25,7 +21,6 @@ require (
 	github.com/golang-jwt/jwt/v5 v5.3.1 // indirect
 	github.com/golang/protobuf v1.5.4 // indirect
 	github.com/google/go-cmp v0.7.0 // indirect
-	github.com/google/go-tpm v0.9.8 // indirect
 	github.com/google/uuid v1.6.0 // indirect
 	github.com/gorilla/websocket v1.5.4-0.20250319132907-e064f32e3674 // indirect
 	github.com/grpc-ecosystem/go-grpc-middleware/providers/prometheus v1.1.0 // indirect
@@ -34,12 +29,7 @@ require (
 	github.com/inconshreveable/mousetrap v1.1.0 // indirect
 	github.com/jonboulle/clockwork v0.5.0 // indirect
 	github.com/klauspost/compress v1.20.3 // indirect
-	github.com/minio/highwayhash v1.0.4 // indirect
 	github.com/munnerz/goautoneg v0.0.0-20191010083416-a7dc8b61c822 // indirect
-	github.com/nats-io/jwt/v2 v2.8.2 // indirect
-	github.com/nats-io/nats-server/v2 v2.15.2 // indirect
-	github.com/nats-io/nkeys v0.4.16 // indirect
-	github.com/nats-io/nuid v1.0.1 // indirect
 	github.com/prometheus/client_golang v1.25.0 // indirect
 	github.com/prometheus/client_model v0.6.3 // indirect
 	github.com/prometheus/common v0.72.1 // indirect

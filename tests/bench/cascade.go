@@ -164,6 +164,10 @@ func (b *bench) cascade(ctx context.Context, s *server, sh shape, n int, who str
 	if err != nil {
 		return span{}, "", err
 	}
+	before, err := effortOf(s.cmd.Process.Pid)
+	if err != nil {
+		return span{}, "", err
+	}
 	began := time.Now()
 	work := errgroup.Group{}
 	work.Go(func() error {
@@ -180,7 +184,11 @@ func (b *bench) cascade(ctx context.Context, s *server, sh shape, n int, who str
 	if err != nil {
 		return span{}, "", err
 	}
-	done.cpu = now - spent
+	after, err := effortOf(s.cmd.Process.Pid)
+	if err != nil {
+		return span{}, "", err
+	}
+	done.cpu, done.written = now-spent, after.written-before.written
 	if sh.policy == metav1.DeletePropagationOrphan {
 		// The next run has as much in the store as this one had.
 		err = s.meta.Resource(sh.kind.gvr).Namespace(ns).DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{})

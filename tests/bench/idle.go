@@ -1,9 +1,6 @@
 package main
 
-import (
-	"context"
-	"time"
-)
+import "context"
 
 // idleness measures the cost of a server without requests.
 func (b *bench) idleness(ctx context.Context) error {
@@ -15,17 +12,7 @@ func (b *bench) idleness(ctx context.Context) error {
 		if _, err := s.rest(ctx); err != nil {
 			return err
 		}
-		before, err := effortOf(s.cmd.Process.Pid)
-		if err != nil {
-			return err
-		}
-		began := time.Now()
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(b.idle):
-		}
-		after, err := effortOf(s.cmd.Process.Pid)
+		used, err := s.during(ctx, b.idle)
 		if err != nil {
 			return err
 		}
@@ -33,11 +20,11 @@ func (b *bench) idleness(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		seconds := time.Since(began).Seconds()
+		seconds := b.idle.Seconds()
 		what := ", over " + b.idle.String()
-		b.report.add("idle", "CPU"+what, 100*(after.cpu-before.cpu).Seconds()/seconds, "% of a core", nil)
-		b.report.add("idle", "written to disk"+what, float64(after.written-before.written)/seconds, "B/s", atMost(50))
-		b.report.add("idle", "voluntary context switches"+what, float64(after.switches-before.switches)/seconds, "/s", nil)
+		b.report.add("idle", "CPU"+what, 100*used.cpu.Seconds()/seconds, "% of a core", nil)
+		b.report.add("idle", "written to disk"+what, float64(used.written)/seconds, "B/s", atMost(50))
+		b.report.add("idle", "voluntary context switches"+what, float64(used.switches)/seconds, "/s", nil)
 		b.report.add("idle", "RssAnon after "+b.idle.String(), float64(m.anon)/megabyte, "MiB", atMost(130))
 		return nil
 	})

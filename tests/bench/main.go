@@ -20,14 +20,16 @@ import (
 
 // bench is one run of the program.
 type bench struct {
-	reap    string        // the binary that is measured
-	graph   string        // the compiled tests of pkg/gc/graph
-	objects int           // what all sizes are derived from
-	repeat  int           // how often each cascade runs
-	idle    time.Duration // for how long an idle server is watched
-	dir     string        // everything is kept below it, and removed at the end
-	report  report
-	spaces  int // namespaces made so far
+	reap      string        // the binary that is measured
+	datastore string        // of its servers; "" is SQLite
+	before    string        // another binary, for the store; "" is none
+	graph     string        // the compiled tests of pkg/gc/graph
+	objects   int           // what all sizes are derived from
+	repeat    int           // how often each cascade runs
+	idle      time.Duration // for how long an idle server is watched
+	dir       string        // everything is kept below it, and removed at the end
+	report    report
+	spaces    int // namespaces made so far
 }
 
 // measure is one thing that can be asked for by name.
@@ -50,6 +52,7 @@ func measures() []measure {
 		measure{"idle", "what a server does while nobody asks for anything", (*bench).idleness},
 		measure{"neighbours", "what others notice of a large cascade", (*bench).neighbours},
 	)
+	all = append(all, measure{"store", "SQLite and the embedded etcd side by side", (*bench).store})
 	for _, a := range attacks {
 		all = append(all, measure{"hostile/" + a.name, a.about, func(b *bench, ctx context.Context) error { return b.hostile(ctx, a) }})
 	}
@@ -85,6 +88,8 @@ func run(ctx context.Context) error {
 	}
 	var only, file string
 	flag.StringVar(&b.reap, "reap", "bin/reap", "the `binary` to measure")
+	flag.StringVar(&b.datastore, "datastore", "", "the `endpoint` of the servers' datastore, such as etcd (default: SQLite)")
+	flag.StringVar(&b.before, "before", "", "another `binary`: store compares it, with its default datastore")
 	flag.StringVar(&b.graph, "graph-test", "", "the compiled tests of pkg/gc/graph, a `binary`")
 	flag.IntVar(&b.objects, "objects", 2000, "`N`, what all sizes are derived from: wide and deep cascades have 5 N, a full server 10 N, an attack up to 25 N, a large graph 50 N")
 	flag.IntVar(&b.repeat, "repeat", 3, "how often each cascade runs; the median counts")

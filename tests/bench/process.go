@@ -109,6 +109,21 @@ func effortOf(pid int) (e effort, err error) {
 	return e, nil
 }
 
+// during returns what a server uses in a span of time.
+func (s *server) during(ctx context.Context, span time.Duration) (effort, error) {
+	before, err := effortOf(s.cmd.Process.Pid)
+	if err != nil {
+		return effort{}, err
+	}
+	select {
+	case <-ctx.Done():
+		return effort{}, ctx.Err()
+	case <-time.After(span):
+	}
+	after, err := effortOf(s.cmd.Process.Pid)
+	return effort{after.cpu - before.cpu, after.written - before.written, after.switches - before.switches}, err
+}
+
 // calmFor is how long the memory of a process must not change for it to be at rest.
 const calmFor = 25 * time.Second
 

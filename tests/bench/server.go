@@ -66,6 +66,9 @@ func (b *bench) launch(dir string, args ...string) (*server, error) {
 		return nil, err
 	}
 	defer func() { _ = log.Close() }() // the process has its own
+	if b.datastore != "" {
+		args = append([]string{"--datastore-endpoint", b.datastore}, args...)
+	}
 	s.cmd = exec.Command(b.reap, append([]string{"server", "--config=", "--data-dir", dir, "--https-listen-port", "0"}, args...)...)
 	s.cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + filepath.Dir(dir)}
 	// Signals to the benchmark's group are not for it: it is stopped in order. If the benchmark is killed, so is it.

@@ -28,6 +28,8 @@ type span struct {
 	// cpu is the CPU time of the server and of a collector or client outside it. For a client, which is this program,
 	// it includes the cost of watching.
 	cpu time.Duration
+	// written is what the server has written to disk, in bytes.
+	written uint64
 }
 
 func (s span) rate() float64 { return float64(s.objects) / s.last.Seconds() }

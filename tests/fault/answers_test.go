@@ -95,7 +95,7 @@ func TestRetryAfterIsObeyed(t *testing.T) {
 }
 
 // A write that is not answered holds up only its own object.
-func TestSlowWriteHoldsUpNoOther(t *testing.T) {
+func TestSlowWriteHoldsUpNoOtherObject(t *testing.T) {
 	slowCall(t, "delete", "doomed-pods-0", 1)
 }
 

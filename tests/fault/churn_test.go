@@ -87,7 +87,7 @@ func writing(do func(n int32)) fakeapi.Fault {
 // While cascades run, a CRD whose objects are owners and dependents in them is deleted before the first write, then in another run
 // before the second, and so on. No object with a living owner goes, and every deletion ends. If the CRD is created again at once,
 // new objects of the same names stay.
-func TestDefinitionDeletedMidCascade(t *testing.T) {
+func TestCRDDeletedDuringCascades(t *testing.T) {
 	for name, again := range map[string]bool{"for good": false, "made again": true} {
 		t.Run(name, func(t *testing.T) {
 			came := true // the write before which the CRD is deleted was made
@@ -155,7 +155,7 @@ func TestDefinitionDeletedMidCascade(t *testing.T) {
 
 // Discovery changes before every write of running cascades. Another CRD and another APIService come and go, the CRD whose objects
 // are in the cascades is served and not, and discovery fails now and then. Once that ends, everything ends as requested.
-func TestDiscoveryThatFlaps(t *testing.T) {
+func TestDeletionsEndThoughDiscoveryFlaps(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		w.Define(widgets)
 		w.mixed()
@@ -207,7 +207,7 @@ func TestDiscoveryThatFlaps(t *testing.T) {
 
 // Finalizers that nobody removes hold their objects, and everything that waits for those, for ever. Nothing else waits, and the
 // collector does not retry in vain: for an hour it makes no call about any object.
-func TestFinalizersThatNeverGo(t *testing.T) {
+func TestStuckFinalizersHoldOnlyWhatWaitsForThem(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		const never = "example.com/never"
 		held := func(resource, name string, owners ...metav1.OwnerReference) {
@@ -255,7 +255,7 @@ func TestFinalizersThatNeverGo(t *testing.T) {
 }
 
 // A quota refuses every creation, and so every event that the collector writes. Deletions with every policy still end.
-func TestQuotaThatRefusesEvents(t *testing.T) {
+func TestDeletionsEndThoughEventsAreRefused(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		var refused atomic.Int32
 		w.SetFault(func(c fakeapi.Call) http.HandlerFunc {

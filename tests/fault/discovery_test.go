@@ -26,7 +26,7 @@ func (w *world) undiscoverable(versions ...string) {
 // objects are collected. Orphanings wait, since the first version may serve another
 // resource; an event names the APIService. The preferred version takes over when it can
 // be discovered.
-func TestVersionThatWasNeverDiscoveredHoldsOrphanings(t *testing.T) {
+func TestOrphaningWaitsForAVersionThatWasNeverDiscovered(t *testing.T) {
 	for name, end := range map[string]func(*world){
 		"discovered": func(w *world) { w.SetFault(nil) },
 		"its APIService is deleted": func(w *world) {
@@ -60,7 +60,7 @@ func TestVersionThatWasNeverDiscoveredHoldsOrphanings(t *testing.T) {
 }
 
 // Objects of metrics APIs have no owners: an orphaning does not wait for them.
-func TestMetricsThatCannotBeDiscoveredHoldNothing(t *testing.T) {
+func TestOrphaningDoesNotWaitForMetricsAPIs(t *testing.T) {
 	w := newWorld(t)
 	w.Define(widgets)
 	w.custom("orphaned")
@@ -83,7 +83,7 @@ func TestMetricsThatCannotBeDiscoveredHoldNothing(t *testing.T) {
 
 // A known version that fails for a while does no harm: its monitor stays while other
 // versions of its group can be discovered.
-func TestVersionThatWasKnownStays(t *testing.T) {
+func TestMonitorStaysWhileItsVersionCannotBeDiscovered(t *testing.T) {
 	w := newWorld(t)
 	served := widgets
 	served.Versions = []string{"v2", "v1"}
@@ -100,7 +100,7 @@ func TestVersionThatWasKnownStays(t *testing.T) {
 	w.Until("the new resource of the group", func() bool { return w.monitor("gadgets") == observe.Synced })
 	for _, m := range w.Collector().Monitors() {
 		if m.Resource.Resource == "widgets" && (m.Resource.Version != "v2" || m.State != observe.Synced) {
-			t.Errorf("the monitor is %+v", m)
+			t.Errorf("the monitor of widgets is %+v, want it synced at v2", m)
 		}
 	}
 	w.Undiscoverable(false)

@@ -7,9 +7,9 @@ import (
 	"github.com/reap-dev/reap/pkg/gc/report"
 )
 
-// TestLintReadsInAPause: during a pause, lint reads what the collector would read if it ran. A user
+// TestLintReadsOwnersDuringAPause: during a pause, lint reads what the collector would read if it ran. A user
 // restores a backup while the collector is paused and wants to know what it will do.
-func TestLintReadsInAPause(t *testing.T) {
+func TestLintReadsOwnersDuringAPause(t *testing.T) {
 	w := newWorld(t)
 	w.Pause(true)
 	w.Start(nil)

@@ -16,7 +16,7 @@ import (
 // half for the whole list.
 //
 // client-go then lists everything without pages, so each resource expires once.
-func TestListThatExpiresHalfWayIsReadAgain(t *testing.T) {
+func TestExpiredListIsReadAgainAsAWhole(t *testing.T) {
 	w := newWorld(t)
 	w.SetPageSize(2)
 	var expired atomic.Int32
@@ -92,7 +92,7 @@ func TestEmptyListsDeleteNothing(t *testing.T) {
 
 // A wrong list hides an object, which a live read finds. Then the object is deleted
 // during a gap of the watch. The collector must notice that the next list lacks it.
-func TestDeletionUnseenAfterAWrongListIsNoticed(t *testing.T) {
+func TestDeletionMissedAfterAWrongListIsNoticed(t *testing.T) {
 	w := newWorld(t)
 	w.Start(nil)
 	w.Rest()
@@ -118,7 +118,7 @@ func TestDeletionUnseenAfterAWrongListIsNoticed(t *testing.T) {
 
 // One resource that cannot be listed stops nothing else. Foreground deletion does not
 // wait for it; orphaning does.
-func TestResourceThatCannotBeListed(t *testing.T) {
+func TestUnlistableResourceHoldsOnlyOrphaning(t *testing.T) {
 	w := newWorld(t)
 	for _, owner := range []string{"foreground", "orphaned"} {
 		w.family(owner)

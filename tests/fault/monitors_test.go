@@ -113,10 +113,10 @@ func TestMonitorThatFailsIsReportedOnce(t *testing.T) {
 			all := w.Collector().Monitors()
 			i := slices.IndexFunc(all, func(m gc.MonitorState) bool { return m.Resource.Resource == "secrets" })
 			if m := all[i]; m.State != gc.MonitorFailing || m.Err == nil || m.Since.IsZero() {
-				t.Errorf("the monitor is %+v", m)
+				t.Errorf("the monitor of secrets is not failing: %+v", m)
 			}
 			if got := w.Collector().Unlistable(); !slices.Equal(got, []string{"secrets"}) {
-				t.Errorf("unlistable are %v", got)
+				t.Errorf("unlistable are %v, want secrets", got)
 			}
 			if got, want := entries(log, logrus.WarnLevel), []string{"secrets " + refused}; !slices.Equal(got, want) {
 				t.Errorf("warnings were %q, want %q", got, want)
@@ -174,7 +174,7 @@ func TestOneRefusalOfARunningMonitorIsNotReported(t *testing.T) {
 
 // A change of its definition makes a failing monitor retry at once. Nothing is
 // logged if that does not help.
-func TestChangeOfADefinitionEndsTheDelay(t *testing.T) {
+func TestChangedCRDMakesAFailingMonitorRetryAtOnce(t *testing.T) {
 	w := newWorld(t)
 	widgets := fakeapi.Resource{Group: "example.com", Name: "widgets", Kind: "Widget", Versions: []string{"v1"}, Namespaced: true}
 	w.Define(widgets)
@@ -191,7 +191,7 @@ func TestChangeOfADefinitionEndsTheDelay(t *testing.T) {
 		w.Define(widgets)
 		w.UntilCalls(calls, "list widgets Internal Server Error", 1)
 		if got := w.Collector().Unlistable(); !slices.Equal(got, []string{"widgets.example.com"}) {
-			t.Errorf("unlistable are %v", got)
+			t.Errorf("unlistable are %v, want widgets.example.com", got)
 		}
 	}
 	w.SetFault(nil)
@@ -205,7 +205,7 @@ func TestChangeOfADefinitionEndsTheDelay(t *testing.T) {
 
 // Monitors and their metrics begin and end with definitions, and leave nothing
 // behind.
-func TestMonitorsEndWithTheirDefinitions(t *testing.T) {
+func TestMonitorsEndWithTheirCRDs(t *testing.T) {
 	w := newWorld(t)
 	var log *logrustest.Hook
 	w.Start(func(o *gc.Options) { log = logged(o) })
@@ -257,7 +257,7 @@ func observing() int {
 }
 
 // A monitor of another version takes over the count.
-func TestCountOutlivesAChangeOfVersion(t *testing.T) {
+func TestObjectCountOutlivesAChangeOfVersion(t *testing.T) {
 	w := newWorld(t)
 	widgets := fakeapi.Resource{Group: "example.com", Name: "widgets", Kind: "Widget", Versions: []string{"v1"}, Namespaced: true}
 	w.Define(widgets)
@@ -325,7 +325,7 @@ func TestDiscoveryThatFailsIsReportedOnce(t *testing.T) {
 }
 
 // The age of the last sweep is reported only if sweeps run.
-func TestSweepsAge(t *testing.T) {
+func TestAgeOfTheLastSweepIsReportedOnlyIfSweepsRun(t *testing.T) {
 	w := newWorld(t)
 	wantNoSeries(t, "reap_gc_seconds_since_sweep")
 	w.Start(nil)

@@ -19,7 +19,7 @@ import (
 )
 
 // The next collector has none of the first one's proofs.
-func TestAnotherCollectorRunsAfterAStoreThatWentBack(t *testing.T) {
+func TestNewCollectorRunsAfterTheStoreWentBack(t *testing.T) {
 	w := newWorld(t)
 	server := httptest.NewServer(w.Server)
 	defer server.Close()

@@ -42,7 +42,7 @@ func (w *world) wantNewBeginning() {
 
 // A backup is restored and no watch ends. The sweep is the first to notice, and has the
 // resource listed again. The new monitor knows the revisions that the old one had seen.
-func TestStoreThatWentBackIsNoticedByAMonitorThatTakesOver(t *testing.T) {
+func TestNewMonitorNoticesThatTheStoreWentBack(t *testing.T) {
 	w := newWorld(t)
 	w.Start(func(o *gc.Options) { o.Resync = 50 * time.Millisecond })
 	w.Restore(w.endIsSeen("living"))
@@ -52,7 +52,7 @@ func TestStoreThatWentBackIsNoticedByAMonitorThatTakesOver(t *testing.T) {
 
 // A discovery that hangs does not delay the collector's end. If it did, the collector
 // would go on deleting on proof that no longer holds.
-func TestStoreThatWentBackEndsADiscoveryThatHangs(t *testing.T) {
+func TestHangingDiscoveryDoesNotDelayTheEnd(t *testing.T) {
 	w := newWorld(t)
 	w.Start(func(o *gc.Options) { o.Config.Timeout = time.Hour })
 	backup := w.endIsSeen("living")

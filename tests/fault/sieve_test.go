@@ -75,8 +75,10 @@ func (w *world) deleteEveryWay() {
 	for i := range 2 {
 		w.create("secrets", fmt.Sprintf("freed-%d", i), cm("freeing", 1, false))
 	}
+	// The ring is closed by its last reference: an object whose owner does not exist yet is collected.
+	w.create("configmaps", "ring-b")
 	w.create("configmaps", "ring-a", cm("ring-b", 1, true))
-	w.create("configmaps", "ring-b", cm("ring-a", 1, true))
+	w.must(w.Update("configmaps", "ns", "ring-b", func(m *metav1.ObjectMeta) { m.OwnerReferences = []metav1.OwnerReference{cm("ring-a", 1, true)} }))
 	w.delete("doomed", metav1.DeletePropagationBackground)
 	w.delete("front", metav1.DeletePropagationForeground)
 	w.delete("freeing", metav1.DeletePropagationOrphan)

@@ -51,7 +51,7 @@ func TestStopWaitsForTheRunningCall(t *testing.T) {
 }
 
 // A server that does not answer delays the end only for a moment.
-func TestCallWithoutAnAnswerIsAbandonedAtTheEnd(t *testing.T) {
+func TestStopAbandonsACallThatIsNotAnswered(t *testing.T) {
 	_, _, ended := stopDuringADelete(t)
 	select {
 	case <-ended:

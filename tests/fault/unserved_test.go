@@ -73,7 +73,7 @@ func (w *world) wantOrphaned(owner string) {
 // A CRD no longer serves any version, and its objects still exist. They hold their owners
 // as if they could be seen, also after a restart of the collector, until a version is
 // served again.
-func TestResourceThatIsNoLongerServedHolds(t *testing.T) {
+func TestObjectsThatAreNoLongerServedHoldTheirOwners(t *testing.T) {
 	w := newWorld(t)
 	w.Define(widgets)
 	w.custom("orphaned", "later", "foreground")
@@ -104,7 +104,7 @@ func TestResourceThatIsNoLongerServedHolds(t *testing.T) {
 
 // The objects of a resource that is served again were unseen meanwhile. The collector
 // notices which are gone and takes over those that exist.
-func TestResourceThatIsServedAgainIsTakenOver(t *testing.T) {
+func TestChangesAreNoticedOnceAResourceIsServedAgain(t *testing.T) {
 	w := newWorld(t)
 	w.Define(widgets)
 	w.custom("foreground", "orphaned", "kept")
@@ -132,7 +132,7 @@ func TestResourceThatIsServedAgainIsTakenOver(t *testing.T) {
 
 // If its CRD is deleted, a resource is gone for good, even if nobody has seen the
 // deletion of its objects.
-func TestDefinitionThatGoesEndsTheHold(t *testing.T) {
+func TestDeletedCRDNoLongerHoldsDeletions(t *testing.T) {
 	for name, unseen := range map[string]bool{"seen": false, "unseen": true} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)

@@ -19,11 +19,11 @@ const module = "github.com/reap-dev/reap/"
 // may lists, for each package below pkg, the packages of this module that it may
 // import. A package that is missing here has not been thought about.
 var may = map[string][]string{
-	"pkg/cli":         {"pkg/bound", "pkg/config", "pkg/datastore", "pkg/datastore/dump", "pkg/datastore/outage", "pkg/etcdlog", "pkg/gc/act", "pkg/gc/decide", "pkg/gc/graph", "pkg/gc/lint", "pkg/gc/listing", "pkg/gc/pause", "pkg/gc/plan", "pkg/gc/relink", "pkg/gc/report", "pkg/pki", "pkg/server", "pkg/service", "pkg/snapshot"},
+	"pkg/cli":         {"pkg/apiserver", "pkg/bound", "pkg/config", "pkg/datastore", "pkg/datastore/dump", "pkg/datastore/outage", "pkg/envtest", "pkg/etcdlog", "pkg/export", "pkg/gc/act", "pkg/gc/decide", "pkg/gc/graph", "pkg/gc/lint", "pkg/gc/listing", "pkg/gc/pause", "pkg/gc/plan", "pkg/gc/relink", "pkg/gc/report", "pkg/pki", "pkg/server", "pkg/service", "pkg/snapshot"},
 	"pkg/config":      {},
 	"pkg/server":      {"pkg/apiserver", "pkg/config", "pkg/controllers", "pkg/datastore", "pkg/datastore/dump", "pkg/datastore/outage", "pkg/elect", "pkg/gc", "pkg/gc/pause", "pkg/gc/report", "pkg/pki", "pkg/snapshot"},
 	"pkg/pki":         {},
-	"pkg/datastore":   {"pkg/datastore/dump", "pkg/datastore/outage"},
+	"pkg/datastore":   {"pkg/datastore/dump", "pkg/datastore/outage", "pkg/datastore/watch"},
 	"pkg/apiserver":   {"pkg/pki"},
 	"pkg/controllers": {},
 
@@ -33,12 +33,17 @@ var may = map[string][]string{
 	// It has to be initialised before Kubernetes.
 	"pkg/etcdlog": {},
 
-	// It works on a machine's files, and asks no server.
+	// They work on a machine's files, and ask no server.
 	"pkg/service": {},
+	"pkg/envtest": {},
 
 	// Both sides of a move of a store import it.
 	"pkg/datastore/dump": {},
 	"pkg/snapshot":       {"pkg/datastore/dump"},
+	"pkg/export":         {"pkg/datastore/dump"},
+
+	// It knows a log of changes, and not whose.
+	"pkg/datastore/watch": {},
 
 	// These need client-go alone: either wing's clients may be held by them.
 	"pkg/bound": {},
@@ -61,7 +66,8 @@ var may = map[string][]string{
 
 // only lists what some package alone may import from outside the module, with all below it.
 var only = map[string]string{
-	"k8s.io/kubectl": "pkg/cli", // a client, and megabytes; the server is not built on it
+	"k8s.io/kubectl":                     "pkg/cli", // a client, and megabytes; the server is not built on it
+	"go.etcd.io/etcd/server/v3/etcdmain": "pkg/cli", // a whole program, which ends the process
 }
 
 // clients are packages for any client of an API server, one without a control plane among them, and one for none. From
@@ -71,6 +77,7 @@ var clients = map[string][]string{
 	"pkg/elect": {"github.com/sirupsen/logrus", "k8s.io/apimachinery", "k8s.io/client-go"},
 
 	"pkg/service": {"go.yaml.in/yaml/v3"},
+	"pkg/envtest": {},
 	"pkg/etcdlog": {"github.com/sirupsen/logrus", "go.etcd.io/etcd/client/pkg/v3/logutil", "go.uber.org/zap"},
 }
 

@@ -58,7 +58,7 @@ func TestModulesShareTheProgramsVersions(t *testing.T) {
 	for _, r := range root.Replace {
 		program[r.Old.Path] = r.New.Version
 	}
-	for _, dir := range []string{"reaptest", "examples/operator"} {
+	for _, dir := range []string{"reaptest", "examples/operator", "tests/envtest", "tests/clients"} {
 		for _, r := range readModule(t, dir).Require {
 			if v, shared := program[r.Path]; shared && v != r.Version {
 				t.Errorf("%s/go.mod requires %s %s, go.mod %s: go get it in %s", dir, r.Path, r.Version, v, dir)

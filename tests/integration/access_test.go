@@ -30,7 +30,7 @@ func (s *server) anonymous(t *testing.T) *http.Client {
 	return c
 }
 
-func TestNothingIsAnonymousButHealthAndVersion(t *testing.T) {
+func TestAnonymousRequestsSeeOnlyHealthAndVersion(t *testing.T) {
 	s := shared(t)
 	c := s.anonymous(t)
 	for _, path := range []string{"/livez", "/readyz", "/version"} {
@@ -50,7 +50,7 @@ func TestNothingIsAnonymousButHealthAndVersion(t *testing.T) {
 	}
 }
 
-func TestOneMetricsPageHasAllParts(t *testing.T) {
+func TestMetricsOfAllPartsAreOnOnePage(t *testing.T) {
 	s := shared(t)
 	s.mustWork(t) // a series of its own for each kind begins with the first of them
 	raw, err := s.metrics(t.Context())
@@ -68,8 +68,8 @@ func TestOneMetricsPageHasAllParts(t *testing.T) {
 	}
 }
 
-// TestSecretsAreTheOwnersAlone looks into every file for what nobody else may read.
-func TestSecretsAreTheOwnersAlone(t *testing.T) {
+// TestPrivateFilesAreReadableOnlyByTheirOwner looks for keys in every file of the data directory.
+func TestPrivateFilesAreReadableOnlyByTheirOwner(t *testing.T) {
 	s := shared(t)
 	if info, err := os.Stat(s.dir); err != nil || info.Mode() != fs.ModeDir|0o700 {
 		t.Errorf("the data directory is %v (%v)", info.Mode(), err)

@@ -7,9 +7,9 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// TestControllerThatIsBehindIsWaitedFor: one catches up, another's operator is gone. The custom resource's
-// generation and status are the API server's own.
-func TestControllerThatIsBehindIsWaitedFor(t *testing.T) {
+// TestForegroundDeletionWaitsForALaggingController: one controller catches up, another is gone. The API server itself counts the
+// custom resource's generation.
+func TestForegroundDeletionWaitsForALaggingController(t *testing.T) {
 	s := shared(t)
 	ns := s.namespace(t, "behind")
 	gadgets, crd := s.define(t, "Namespaced", "gadgets", "Gadget", withStatus)

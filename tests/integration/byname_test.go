@@ -14,9 +14,9 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// TestCreationIsSeenByName lists and watches one object by name while it is created, as clients do that wait for an
+// TestListAndWatchByNameShowTheCreation lists and watches one object by name while it is created, as clients do that wait for an
 // object: the creation must be in the list or in the watch.
-func TestCreationIsSeenByName(t *testing.T) {
+func TestListAndWatchByNameShowTheCreation(t *testing.T) {
 	const n, observers = 400 / slowness, 4
 	s := shared(t)
 	for form, see := range map[string]func(context.Context, metadata.ResourceInterface, metav1.ListOptions) error{

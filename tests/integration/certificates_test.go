@@ -221,7 +221,7 @@ func TestCertificatesAreRenewedAndRotated(t *testing.T) {
 		return err == nil && n == 6 && sum == want, fmt.Sprint(all, err)
 	})
 	if !s.running() || s.cmd.Process.Pid != process {
-		t.Error("it is another process")
+		t.Error("the server was restarted")
 	}
 }
 

@@ -71,10 +71,10 @@ func (s *server) collectUpdated(t *testing.T) {
 	}
 }
 
-// TestOwnerAddedInTimeSaves gives dependents another owner while they lose theirs. Whoever is told that
+// TestOwnerAddedInTimeKeepsTheDependent gives dependents another owner while they lose theirs. Whoever is told that
 // this worked must find the object there for good. Some come in time, some do not, and some come between
 // the decision to delete an object and the delete.
-func TestOwnerAddedInTimeSaves(t *testing.T) {
+func TestOwnerAddedInTimeKeepsTheDependent(t *testing.T) {
 	s := shared(t)
 	before, saved, lost := s.conflicts(t), 0, 0
 	for try := 1; saved == 0 || lost == 0 || s.conflicts(t) == before; try++ {

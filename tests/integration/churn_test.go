@@ -7,9 +7,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// TestDefinitionDeletedMidCascade takes a CRD away while its objects are owners and dependents in foreground deletions that run, and
+// TestCRDDeletedDuringCascades takes a CRD away while its objects are owners and dependents in foreground deletions that run, and
 // while another one comes and goes and an aggregated API is dead: all of them end, and what a living object owns stays.
-func TestDefinitionDeletedMidCascade(t *testing.T) {
+func TestCRDDeletedDuringCascades(t *testing.T) {
 	s := shared(t)
 	ns := s.namespace(t, "mid-cascade")
 	cogs, crd := s.define(t, "Namespaced", "cogs", "Cog")

@@ -62,9 +62,9 @@ func (s *server) undefine(t *testing.T, crd *unstructured.Unstructured) {
 	s.awaitGone(t, definitions, crd)
 }
 
-// TestCustomResourceDefinedWhileRunningOwns deletes the owner right after it was made: the collector
+// TestObjectsOfANewCRDCanBeOwners deletes the owner right after it was created: the collector
 // may hear of the dependents before it hears of the owner's kind.
-func TestCustomResourceDefinedWhileRunningOwns(t *testing.T) {
+func TestObjectsOfANewCRDCanBeOwners(t *testing.T) {
 	s := shared(t)
 	const n = 1000
 	here, there := s.namespace(t, "custom"), s.namespace(t, "custom-bystanders")
@@ -126,9 +126,8 @@ func TestClusterScopedOwnerHasDependentsInNamespaces(t *testing.T) {
 	s.awaitCount(t, 0, configMaps, two)
 }
 
-// TestDefinitionComesAndGoes creates and deletes one definition several times, each time with objects and
-// dependents.
-func TestDefinitionComesAndGoes(t *testing.T) {
+// TestCRDIsCreatedAndDeletedRepeatedly, each time with objects and dependents.
+func TestCRDIsCreatedAndDeletedRepeatedly(t *testing.T) {
 	s := shared(t)
 	ns := s.namespace(t, "comes-and-goes")
 	kept := s.create(t, configMaps, ns, "kept")

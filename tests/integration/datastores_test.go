@@ -5,16 +5,18 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/reap-dev/reap/tests/databases"
 )
 
 // TestEachDatastoreKeepsObjectsAndEndsCascades runs a server on each supported datastore except SQLite. Cascades with every policy end, also after a
-// kill, objects of the maximum size are kept, and the server continues after a restart of the database, except NATS.
+// kill, objects of the maximum size are kept, and the server continues after a restart of the database.
 func TestEachDatastoreKeepsObjectsAndEndsCascades(t *testing.T) {
 	if testing.Short() {
 		t.Skip("needs the databases and waits for a lease to run out")
 	}
-	for name, open := range map[string]func(*testing.T) (*daemon, string){
-		"mysql": mariadb, "etcd": etcd, "nats": nats,
+	for name, open := range map[string]func(*testing.T) (*databases.Server, string){
+		"mysql": databases.MariaDB, "etcd": databases.Etcd,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel() // it mostly waits
@@ -22,11 +24,8 @@ func TestEachDatastoreKeepsObjectsAndEndsCascades(t *testing.T) {
 			s := interruptedCascade(t, 200, func(s *server, _ *testing.T) { s.kill() }, "--datastore-endpoint", endpoint, "--gc-workers=4")
 			s.mustDeleteByEveryPolicy(t)
 			s.mustKeepLargeObjects(t)
-			if name == "nats" {
-				return // kine v0.17.5 does not come back to a NATS that was restarted: docs/reliability.md
-			}
-			database.stop()
-			database.start(t)
+			database.Stop()
+			database.Start(t)
 			s.mustRecover(t)
 		})
 	}
@@ -72,7 +71,7 @@ func TestOldProofIsDroppedWhenTheStoreGoesBack(t *testing.T) {
 	if testing.Short() {
 		t.Skip("needs etcd")
 	}
-	database, endpoint := etcd(t)
+	database, endpoint := databases.Etcd(t)
 	s := start(t, "--datastore-endpoint", endpoint, "--gc-resync=1m")
 	await(t, "the server to collect", func(ctx context.Context) (bool, any) {
 		collects, err := s.collects(ctx)
@@ -83,22 +82,27 @@ func TestOldProofIsDroppedWhenTheStoreGoesBack(t *testing.T) {
 	s.createMany(t, 20, secrets, ns, "dependent", owner(o))
 	held := s.createHeld(t, secrets, ns, "held", owner(o))
 
-	database.stop()
-	database.prepare(t, "cp", "-r", "data", "copy")
-	database.start(t)
+	database.Stop()
+	database.Prepare(t, "cp", "-r", "data", "copy")
+	database.Start(t)
 	s.mustRecover(t)
 	s.deleteAs(t, configMaps, o, background)
 	// One dependent stays behind: the collector goes on knowing that its owner is gone.
 	s.awaitCount(t, 1, secrets, ns)
 
-	database.stop()
-	database.prepare(t, "rm", "-r", "data")
-	database.prepare(t, "mv", "copy", "data")
-	database.start(t)
-	const again = "the collector begins again with what is there then"
-	await(t, "the collector to begin again", func(context.Context) (bool, any) {
-		return strings.Contains(string(s.logFrom(0)), again), "nothing in the log"
+	database.Stop()
+	down := int64(len(s.logFrom(0)))
+	database.Prepare(t, "rm", "-r", "data")
+	database.Prepare(t, "mv", "copy", "data")
+	database.Start(t)
+	const again, running = "the collector begins again with what is there then", "collector is running"
+	await(t, "another collector to begin", func(context.Context) (bool, any) {
+		return strings.Contains(string(s.logFrom(down)), running), string(s.logFrom(down))
 	})
+	// On a busy machine the server may lose its lease in the outage, and with it the collector that would have noticed.
+	if log := string(s.logFrom(down)); !strings.Contains(log, again) && !strings.Contains(log, "no longer leading") {
+		t.Errorf("a collector began, and nobody knows why:\n%s", log)
+	}
 	await(t, "the server to collect again", func(ctx context.Context) (bool, any) {
 		collects, err := s.collects(ctx)
 		return collects, err
@@ -123,7 +127,7 @@ func TestFrozenLeaderWritesNothingAfterItsLease(t *testing.T) {
 		t.Skip("needs etcd and waits for a lease to run out")
 	}
 	const n = 500
-	_, endpoint := etcd(t)
+	_, endpoint := databases.Etcd(t)
 	leader := start(t, "--datastore-endpoint", endpoint, "--gc-workers=1") // one, so that one request may be under way
 	await(t, "the first server to lead", func(ctx context.Context) (bool, any) {
 		l, err := leader.collects(ctx)

@@ -3,15 +3,17 @@ package integration
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-func TestDisabledCollectorLeavesAllUntilItRunsAgain(t *testing.T) {
+func TestDisabledCollectorDeletesNothingUntilItRunsAgain(t *testing.T) {
 	t.Parallel()
 	const n = 1000
 	s := newServer(t.TempDir())
@@ -60,7 +62,7 @@ func TestDisabledControllerLeavesItsObjectsAlone(t *testing.T) {
 	s.args = append(s.args, "--disable=deployment,gc")
 	s.start(t)
 	log := string(s.logFrom(0))
-	if !strings.Contains(log, `off="deployment, gc"`) || !strings.Contains(log, "controllers=12") {
+	if !strings.Contains(log, `off="deployment, gc"`) || !strings.Contains(log, "controllers=28") {
 		t.Error("the log does not say which controllers run, and which do not")
 	}
 	if running := strings.Index(log, "controllers are running"); running < 0 || running > strings.Index(log, "reap is ready") {
@@ -126,7 +128,64 @@ func TestControllerWhoseAPIIsOffFailsTheStart(t *testing.T) {
 		}
 	}
 	if code := off.cmd.ProcessState.ExitCode(); code != 1 {
-		t.Errorf("exit code %d", code)
+		t.Errorf("exit code %d, want 1", code)
 	}
 	start(t, "--kube-apiserver-arg", "runtime-config=batch/v1=false", "--disable=job,cronjob,ttl-after-finished").mustWork(t)
+}
+
+// TestDisabledControllersCostNothingAndBlockNothing: without them admission asks nothing of them either. When they run again,
+// they do their work.
+func TestDisabledControllersCostNothingAndBlockNothing(t *testing.T) {
+	t.Parallel()
+	s := newServer(t.TempDir())
+	enabled := slices.Clone(s.args)
+	s.args = append(s.args, "--disable=endpoints,endpointslice,endpointslicemirroring,disruption,resourcequota,validatingadmissionpolicy-status,"+
+		"persistentvolume-binder,pvc-protection,pv-protection,vac-protection,ephemeral-volume,resourceclaim,csrapproving,csrsigning,"+
+		"csrcleaner,serviceaccount-token")
+	s.start(t)
+	ns := s.namespace(t, "disabled")
+	svc := s.from(t, services, ns, selecting)
+	s.from(t, budgets, ns, budget)
+	s.from(t, quotas, ns, quotaOf)
+	policy := s.from(t, admissionPolicies, "", mistyped)
+	v := s.from(t, volumes, "", fmt.Sprintf(volume, ns))
+	c := s.from(t, claims, ns, fmt.Sprintf(claim, ns))
+	if f := append(v.GetFinalizers(), c.GetFinalizers()...); len(f) != 0 {
+		t.Errorf("made with the finalizers %q", f)
+	}
+	p := s.from(t, pods, ns, pod)
+	s.bind(t, p, s.node(t, "disabled").GetName())
+	s.becomeReady(t, p, "10.1.2.3")
+	// By the time that another controller has done its work, each of these would have: the quota would refuse, too.
+	rs := s.from(t, replicaSets, ns, repset)
+	s.awaitOwned(t, 2, pods, ns, rs)
+	s.deleteNamespace(t, s.namespace(t, "elsewhere"))
+	for _, k := range []kind{endpoints, slicesOf} {
+		s.awaitCount(t, 0, k, ns)
+	}
+	for field, o := range map[string]*unstructured.Unstructured{"observedGeneration": s.read(t, budgets, ns, "test"),
+		"hard": s.read(t, quotas, ns, "test"), "typeChecking": s.read(t, admissionPolicies, "", policy.GetName())} {
+		if _, written, _ := unstructured.NestedFieldNoCopy(o.Object, "status", field); written {
+			t.Errorf("the status of a %s was written: %v", o.GetKind(), o.Object["status"])
+		}
+	}
+	s.awaitPhase(t, claims, c, "Pending")
+	s.stop(t)
+
+	s.restart(t, enabled...)
+	s.awaitSlice(t, ns, "test", "10.1.2.3")
+	s.awaitCount(t, 1, endpoints, ns)
+	s.awaitBudget(t, ns, 1, 0)
+	s.awaitUsed(t, ns, "pods", 2)
+	s.awaitWarned(t, policy.GetName())
+	s.awaitPhase(t, claims, c, "Bound")
+	s.awaitEnforced(t, ns)
+	s.mustBeRefused(t, pods, ns, mounting)
+	s.stop(t)
+
+	// A full quota that nobody counts down refuses nothing.
+	s.restart(t, append(enabled, "--disable=resourcequota")...)
+	s.from(t, pods, ns, mounting)
+	s.deleteAs(t, services, svc, foreground)
+	s.awaitGone(t, services, svc)
 }

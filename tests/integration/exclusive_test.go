@@ -60,7 +60,7 @@ func runAs(t *testing.T, user *syscall.Credential, args ...string) result {
 func (r result) mustFail(t *testing.T, says ...string) {
 	t.Helper()
 	if r.code != 1 && r.code != 2 {
-		t.Errorf("exit code %d", r.code)
+		t.Errorf("exit code %d, want 1 or 2", r.code)
 	}
 	if r.stdout != "" || strings.Count(r.stderr, "\n") != 1 || !strings.HasPrefix(r.stderr, "reap: ") {
 		t.Errorf("wants one line on stderr, got %q and on stdout %q", r.stderr, r.stdout)
@@ -123,7 +123,7 @@ func files(t *testing.T, dir string) fileStates {
 		if err != nil {
 			return err
 		}
-		if d.IsDir() && d.Name() == "db" {
+		if d.IsDir() && d.Name() == storeFolder() {
 			return filepath.SkipDir
 		}
 		info, err := d.Info()

@@ -32,10 +32,11 @@ func (s *server) failingDisk(t *testing.T) (base string) {
 	return base
 }
 
-// TestFailedSync: nothing is acknowledged after it, and the process ends with the reason. What was acknowledged before
-// is there after the next start.
-func TestFailedSync(t *testing.T) {
+// TestNothingIsAcknowledgedAfterAFailedSync: after a failed sync the server acknowledges nothing more, and the process ends with the
+// reason. What was acknowledged before is there after the next start.
+func TestNothingIsAcknowledgedAfterAFailedSync(t *testing.T) {
 	t.Parallel()
+	aboutSQLite(t)
 	s := newServer(t.TempDir(), "--sqlite-synchronous=full")
 	base := s.failingDisk(t)
 	s.start(t)
@@ -82,10 +83,11 @@ func TestFailedSync(t *testing.T) {
 	}
 }
 
-// TestDiskThatTakesNoWrites: requests say so with 503, reads go on, and the same process takes writes when the disk
-// does.
-func TestDiskThatTakesNoWrites(t *testing.T) {
+// TestReadsGoOnWhileTheDiskTakesNoWrites: writes are answered with 503 or 507 and the reason, reads go on, and the same process takes
+// writes once the disk does.
+func TestReadsGoOnWhileTheDiskTakesNoWrites(t *testing.T) {
 	t.Parallel()
+	aboutSQLite(t)
 	for number, says := range map[syscall.Errno]string{
 		syscall.EROFS:  "is read-only",
 		syscall.EIO:    "could not be used",
@@ -112,11 +114,11 @@ func TestDiskThatTakesNoWrites(t *testing.T) {
 				err := acked.create(t.Context(), s, ns, fmt.Sprintf("during-%d", i))
 				var status *apierrors.StatusError
 				if !errors.As(err, &status) || int(status.ErrStatus.Code) != code || !strings.Contains(status.ErrStatus.Message, says) {
-					t.Errorf("creating: %v", err)
+					t.Errorf("a create while the disk takes no writes: %v, want code %d and %q", err, code, says)
 				}
 			}
 			if _, err := s.kube.CoreV1().ConfigMaps(ns).Get(t.Context(), "before", metav1.GetOptions{}); err != nil {
-				t.Errorf("reading: %v", err)
+				t.Errorf("a read while the disk takes no writes: %v", err)
 			}
 			if err := os.Remove(base + ".write"); err != nil {
 				t.Fatal(err)

@@ -60,7 +60,7 @@ func TestForegroundDeletionGoesFromTheLeavesUp(t *testing.T) {
 				}
 			}
 			if !deleted {
-				t.Error("nobody could see the root waiting")
+				t.Error("the root was never seen waiting for its dependents")
 			}
 			s.foregroundBarrier(t, k, ns)
 			s.mustBeAsMade(t, k, kept)

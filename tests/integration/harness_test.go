@@ -41,9 +41,10 @@ type server struct {
 	dir  string   // the data directory, below it
 	args []string // of the command `reap server`
 	env  []string
-	user *syscall.Credential // who it runs as; nil for whoever tests
-	log  string              // the file with what the processes write
-	wrap func(*exec.Cmd)     // changes how a process is started; may be nil
+	user *syscall.Credential   // who it runs as; nil for whoever tests
+	log  string                // the file with what the processes write
+	wrap func(*exec.Cmd)       // changes how a process is started; may be nil
+	exec func(*exec.Cmd) error // starts it, if not nil
 
 	cmd  *exec.Cmd
 	done chan struct{} // closed when the process has ended
@@ -66,7 +67,7 @@ func newServer(top string, args ...string) *server {
 	return &server{
 		top:  top,
 		dir:  dir,
-		args: append([]string{"--data-dir", dir, "--https-listen-port", "0"}, args...),
+		args: append([]string{"--data-dir", dir, "--https-listen-port", "0"}, onEngine(args)...),
 		env:  []string{"HOME=" + top, "REAP_GC_CHECK=1s"},
 		log:  program.LogFile(top),
 	}
@@ -156,7 +157,11 @@ func (s *server) begin() error {
 	if s.wrap != nil {
 		s.wrap(s.cmd)
 	}
-	if err := s.cmd.Start(); err != nil {
+	run := s.cmd.Start
+	if s.exec != nil {
+		run = func() error { return s.exec(s.cmd) }
+	}
+	if err := run(); err != nil {
 		return err
 	}
 	done := make(chan struct{})
@@ -181,6 +186,9 @@ func (s *server) awaitReady() error {
 		}
 		if err != nil {
 			return false, err
+		}
+		if len(raw) == 0 { // a power cut has left that of another process so, until the new one removes it
+			return false, nil
 		}
 		if err := json.Unmarshal(raw, &s.ready); err != nil {
 			return false, fmt.Errorf("the ready file is %q: %w", raw, err)

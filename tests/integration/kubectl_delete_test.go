@@ -64,10 +64,10 @@ func (s *server) ends(t *testing.T, f family, policy metav1.DeletionPropagation)
 		for _, o := range []*unstructured.Unstructured{f.free, f.held} {
 			now, err := s.dyn.Resource(configMaps.gvr).Namespace(o.GetNamespace()).Get(t.Context(), o.GetName(), metav1.GetOptions{})
 			if err != nil {
-				t.Fatalf("an orphan: %v", err)
+				t.Fatalf("reading an orphaned dependent: %v", err)
 			}
 			if now.GetUID() != o.GetUID() || now.GetDeletionTimestamp() != nil || len(now.GetOwnerReferences()) > 0 {
-				t.Errorf("an orphan: %v", now.Object["metadata"])
+				t.Errorf("an orphaned dependent was changed: %v", now.Object["metadata"])
 			}
 		}
 	}

@@ -99,16 +99,16 @@ metadata:
 	kubectl("", "delete", "configmap", "owner", "--wait")
 	kubectl("", "wait", "--for=delete", "--timeout="+patience.String(), "configmap/one", "configmap/two", "configmap/three")
 	if got := kubectl("", "get", "configmaps", "--output=name"); got != "configmap/bystander\nconfigmap/"+rootCA {
-		t.Errorf("left: %s", got)
+		t.Errorf("after the deletion these ConfigMaps are left: %s", got)
 	}
 	kubectl("", "delete", "namespace", ns, "--wait", "--timeout="+patience.String())
 	if got := kubectl("", "get", "namespaces", "--output=name"); strings.Contains(got, ns) {
-		t.Errorf("left: %s", got)
+		t.Errorf("the deleted namespace is left: %s", got)
 	}
 }
 
-// TestKubectlByItsName: through a link, the program looks where kubectl looks and nowhere else.
-func TestKubectlByItsName(t *testing.T) {
+// TestLinkNamedKubectlIsKubectl: through a link, the program looks where kubectl looks and nowhere else.
+func TestLinkNamedKubectlIsKubectl(t *testing.T) {
 	s := shared(t)
 	k := s.kubectl(t)
 	target, err := filepath.EvalSymlinks(program.Path())
@@ -179,8 +179,8 @@ func says(text, part string) bool {
 	return part == text || part != "" && strings.Count(text, part) == 1
 }
 
-// TestKubectlIsKubectlToTheServer: what it calls itself ends up in audit logs and in managedFields.
-func TestKubectlIsKubectlToTheServer(t *testing.T) {
+// TestKubectlSendsItsOwnUserAgent, which ends up in audit logs and in managedFields.
+func TestKubectlSendsItsOwnUserAgent(t *testing.T) {
 	s := shared(t)
 	got := finish(t, s.kubectl(t).command("get", "--raw=/version", "--v=9"), "")
 	agent := regexp.MustCompile(`(?i)user-agent: *([^"'\s]*)`).FindStringSubmatch(got.stderr)

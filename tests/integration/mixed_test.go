@@ -17,9 +17,9 @@ import (
 	"github.com/reap-dev/reap/tests/size"
 )
 
-// TestSolidOwnerKeepsWhatAnotherWaitsFor: the object loses the reference to the one that waits, which
+// TestSolidOwnerKeepsADependentThatAnotherOwnerWaitsFor: the object loses the reference to the one that waits, which
 // then has nothing to wait for.
-func TestSolidOwnerKeepsWhatAnotherWaitsFor(t *testing.T) {
+func TestSolidOwnerKeepsADependentThatAnotherOwnerWaitsFor(t *testing.T) {
 	s := shared(t)
 	ns := s.namespace(t, "solid-waiting")
 	waiting, solid, dangling := s.create(t, configMaps, ns, "waiting"), s.create(t, secrets, ns, "solid"), s.create(t, configMaps, ns, "dangling")

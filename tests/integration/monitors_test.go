@@ -126,9 +126,9 @@ func (s *server) awaitObserving(t *testing.T, most int) {
 
 const refusedList = "cannot list or watch a resource"
 
-// TestTwentyDefinitionsLeaveNoMoreThanOne makes a custom resource again and again. Its monitor is there at
+// TestDeletedCRDsLeaveNoMonitors creates and deletes a CRD again and again. Its monitor is there at
 // once: the dependents are made as soon as the API server serves them.
-func TestTwentyDefinitionsLeaveNoMoreThanOne(t *testing.T) {
+func TestDeletedCRDsLeaveNoMonitors(t *testing.T) {
 	t.Parallel()
 	rounds := size.Of(3, 20, 20)
 	s := start(t, "--kube-apiserver-arg=profiling=true") // for the goroutines' stacks

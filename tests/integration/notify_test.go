@@ -27,8 +27,8 @@ func (c clients) collects(ctx context.Context) (bool, error) {
 	return slices.Contains(strings.Split(string(raw), "\n"), "reap_gc_running 1"), err
 }
 
-// TestSystemdIsTold plays systemd.
-func TestSystemdIsTold(t *testing.T) {
+// TestSystemdIsNotified plays systemd.
+func TestSystemdIsNotified(t *testing.T) {
 	t.Parallel()
 	top := t.TempDir()
 	l, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Net: "unixgram", Name: filepath.Join(top, "notify")})
@@ -94,6 +94,6 @@ func TestSystemdIsTold(t *testing.T) {
 		t.Fatal(err)
 	}
 	for m := next(); m.text != "END"; m = next() {
-		t.Errorf("and then %+v", m)
+		t.Errorf("systemd was told more than expected: %+v", m)
 	}
 }

@@ -23,6 +23,7 @@ const older = "testdata/older-a0f612b.tar.zst"
 // its objects are there, and unfinished deletions end with their propagation policies.
 func TestServerContinuesFromAnOlderBuildsData(t *testing.T) {
 	t.Parallel() // it mostly waits
+	aboutSQLite(t)
 	top := t.TempDir()
 	unpack(t, older, top)
 	s := newServer(top)

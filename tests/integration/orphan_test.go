@@ -160,7 +160,7 @@ func TestDefaultPolicies(t *testing.T) {
 
 // Dependents created during the orphaning are freed like earlier ones. So are those created after the owner
 // is gone, although Kubernetes does not promise that.
-func TestDependentsCreatedDuringOrphaningAreFreed(t *testing.T) {
+func TestDependentsCreatedDuringOrphaningAreOrphaned(t *testing.T) {
 	s := shared(t)
 	ns := s.namespace(t, "orphan-late")
 	o := s.create(t, secrets, ns, "owner")

@@ -9,6 +9,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/reap-dev/reap/tests/databases"
 )
 
 // The lines about an outage that a user sees.
@@ -28,7 +30,7 @@ func TestOutageOfTheDatastoreIsFewLines(t *testing.T) {
 	if testing.Short() {
 		t.Skip("needs the databases and waits for a minute")
 	}
-	for name, open := range map[string]func(*testing.T) (*daemon, string){"postgresql": postgres, "etcd": etcd} {
+	for name, open := range map[string]func(*testing.T) (*databases.Server, string){"postgresql": databases.Postgres, "etcd": databases.Etcd} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			database, endpoint := open(t)
@@ -38,7 +40,7 @@ func TestOutageOfTheDatastoreIsFewLines(t *testing.T) {
 				return collects, err
 			})
 			before := len(s.logFrom(0))
-			database.stop()
+			database.Stop()
 			failed := 0
 			await(t, "the log to say for the second time that the datastore is down", func(ctx context.Context) (bool, any) {
 				told := strings.Count(string(s.logFrom(int64(before))), outageLine)
@@ -56,7 +58,7 @@ func TestOutageOfTheDatastoreIsFewLines(t *testing.T) {
 			}
 
 			back := len(s.logFrom(0))
-			database.start(t)
+			database.Start(t)
 			s.mustRecover(t)
 			await(t, "the log to say that the datastore answers again", func(context.Context) (bool, any) {
 				return strings.Contains(string(s.logFrom(int64(back))), outageEndLine), nil

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/reap-dev/reap/tests/databases"
 )
 
 // TestSharedDatastore has two servers on one PostgreSQL: both serve, one collects, and when that one
@@ -17,7 +19,7 @@ func TestSharedDatastore(t *testing.T) {
 		t.Skip("needs PostgreSQL and waits for a lease to run out")
 	}
 	const n = 2000 / slowness
-	_, endpoint := postgres(t)
+	_, endpoint := databases.Postgres(t)
 	var both []*server
 	for range 2 {
 		both = append(both, start(t, "--datastore-endpoint", endpoint, "--gc-workers=1"))

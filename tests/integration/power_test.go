@@ -29,12 +29,52 @@ type poweredGroup struct {
 // itself; everything that was acknowledged is there, and each cascade that was begun ends.
 func TestPowerCutsOfAServer(t *testing.T) {
 	t.Parallel()
-	const dependents = 6
-	seed := seedOf(t)
-	random := rand.New(rand.NewPCG(seed, 0))
+	aboutSQLite(t)
 	s := newServer(t.TempDir())
 	journal := filepath.Join(s.top, "journal")
 	s.env = append(s.env, powercut.Recorded(t, journal)...)
+	powerCuts(t, s, journal, func(next *server, ops []powercut.Op, random *rand.Rand) {
+		if out, err := exec.Command("cp", "-a", s.dir, next.dir).CombinedOutput(); err != nil {
+			t.Fatalf("copying the data directory: %v\n%s", err, out)
+		}
+		database := filepath.Join(next.dir, "db")
+		if err := os.RemoveAll(database); err != nil {
+			t.Fatal(err)
+		}
+		powercut.Write(t, database, powercut.After(ops, random))
+	})
+}
+
+const onEtcd = "--datastore-endpoint=etcd"
+
+// TestPowerCutsOfAServerOnEtcd does the same on the embedded etcd. All of the data directory is as the power cut leaves it: the
+// keys and certificates, the kubeconfig and the records of the server too.
+func TestPowerCutsOfAServerOnEtcd(t *testing.T) {
+	t.Parallel()
+	s := newServer(t.TempDir(), onEtcd)
+	journal := filepath.Join(s.top, "journal")
+	s.recordingDisk(t, journal)
+	powerCuts(t, s, journal, func(next *server, ops []powercut.Op, random *rand.Rand) {
+		powercut.WriteFiles(t, next.dir, powercut.Files(ops, random))
+	}, onEtcd)
+}
+
+// recordingDisk makes the data directory of a server that has not started a file system that records and fails on demand.
+func (s *server) recordingDisk(t *testing.T, journal string) *powercut.Disk {
+	t.Helper()
+	if err := os.MkdirAll(s.dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	return powercut.Mount(t, s.dir, journal)
+}
+
+// powerCuts runs a server whose files are recorded into a journal, and cuts the power at random moments. write writes the
+// data directory that is left after some operations to that of the next server, which has these flags.
+func powerCuts(t *testing.T, s *server, journal string, write func(next *server, ops []powercut.Op, random *rand.Rand), flags ...string) {
+	t.Helper()
+	const dependents = 6
+	seed := seedOf(t)
+	random := rand.New(rand.NewPCG(seed, 0))
 	s.start(t)
 	now := func() int64 {
 		t.Helper()
@@ -78,15 +118,8 @@ func TestPowerCutsOfAServer(t *testing.T) {
 	for range cuts {
 		at := first + 1 + random.IntN(len(ops)-first)
 		end := ops[at-1].End
-		next := newServer(t.TempDir())
-		if out, err := exec.Command("cp", "-a", s.dir, next.dir).CombinedOutput(); err != nil {
-			t.Fatalf("copying the data directory: %v\n%s", err, out)
-		}
-		database := filepath.Join(next.dir, "db")
-		if err := os.RemoveAll(database); err != nil {
-			t.Fatal(err)
-		}
-		powercut.Write(t, database, powercut.After(ops[:at], random))
+		next := newServer(t.TempDir(), flags...)
+		write(next, ops[:at], random)
 		next.start(t)
 		next.barrier(t, configMaps, ns)
 		await(t, "the end of the cascades", func(ctx context.Context) (bool, any) {

@@ -13,12 +13,12 @@ var underRace = []string{
 	"TestRulesHoldWithHostileUsers",                    // users, rings, kinds that come and go, and all policies at once
 	"TestCascadeSurvivesSIGTERM",                       // a stop in the middle of the work, and a start with work waiting
 	"TestOrphaningLeavesDependentsAndTheirOtherOwners", // the second queue
-	"TestDefinitionComesAndGoes",                       // monitors that start and end
+	"TestCRDIsCreatedAndDeletedRepeatedly",             // monitors that start and end
 	"TestResourceThatCannotBeListedStopsNothing",       // a monitor that fails, metrics and readiness
 	"TestPause",                            // the gate, across a restart
 	"TestCertificatesAreRenewedAndRotated", // certificates that are renewed under a server's hands
 	"TestNamespaceWithWorkloadsInItEnds",   // the controllers
 	"TestSharedDatastore",                  // the election: a leader that is killed, one that gives way
-	"TestWaitIsExplained",                  // reports, beside the workers
-	"TestGraphIsDrawn",                     // the whole graph is read
+	"TestWhyNamesWhatHoldsADeletion",       // reports, beside the workers
+	"TestGraphvizDrawsTheGraph",            // the whole graph is read
 }

@@ -114,7 +114,7 @@ func TestRandomPolicies(t *testing.T) {
 		s.foregroundBarrier(t, k, namespaces[0])
 	}
 	if ok, saw := quiet(t.Context()); !ok {
-		t.Errorf("later: %v", saw)
+		t.Errorf("the state has changed after the collector was at rest: %v", saw)
 	}
 	run.check(t, now)
 	size.Power(t, fmt.Sprintf("seed=%d users=8 objects=%d", seed, len(run.all)))
@@ -303,7 +303,7 @@ func (run *randomRun) check(t *testing.T, now map[types.UID]*metav1.PartialObjec
 	}
 	t.Logf("of %d objects users deleted %d, %d were collected, %d are left, %d of them for an orphaning", len(run.all), deleted, collected, len(now), freed)
 	if collected < 20 || deleted < 20 || freed == 0 || len(now) < 20 {
-		t.Error("the run shows too little of some kind")
+		t.Error("too few objects were deleted, collected or left for the run to show anything")
 	}
 }
 

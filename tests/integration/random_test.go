@@ -119,7 +119,7 @@ func TestRandomOwners(t *testing.T) {
 		s.barrier(t, k, namespaces[0])
 	}
 	if ok, saw := look(t.Context()); !ok {
-		t.Errorf("later: %v", saw)
+		t.Errorf("the state has changed after the collector was at rest: %v", saw)
 	}
 	s.undefine(t, crdThings)
 	s.undefine(t, crdRealms)

@@ -88,8 +88,8 @@ func asJSON(t *testing.T, v any) string {
 	return string(raw)
 }
 
-// TestDependentsThatNothingCanBeProvedAboutStay names owners that no server can be asked for.
-func TestDependentsThatNothingCanBeProvedAboutStay(t *testing.T) {
+// TestDependentsOfUnresolvableOwnersStay: no server can be asked for their owners.
+func TestDependentsOfUnresolvableOwnersStay(t *testing.T) {
 	s := shared(t)
 	ns := s.namespace(t, "unproved")
 	ref := func(apiVersion, kind string) metav1.OwnerReference {

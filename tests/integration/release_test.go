@@ -163,7 +163,7 @@ func TestStatusIsWatched(t *testing.T) {
 	var last report.Status
 	for range 3 {
 		if !lines.Scan() {
-			t.Fatal("it has ended")
+			t.Fatal("the command has ended")
 		}
 		var r report.Status
 		if err := json.Unmarshal(lines.Bytes(), &r); err != nil || !r.Running || r.Version != report.StatusVersion || r.Now.Equal(last.Now) {

@@ -70,7 +70,7 @@ func TestRestoredBackupsLoseNoObject(t *testing.T) {
 	}
 	again, _, code := s.run(t, "relink", "-A", "--dry-run")
 	if code != 0 || !strings.Contains(again, "no reference of") {
-		t.Errorf("again: exit code %d, %s", code, again)
+		t.Errorf("a second reap relink: exit code %d, %s", code, again)
 	}
 	s.must(t, "resume")
 	s.barrier(t, configMaps, "default")
@@ -88,8 +88,8 @@ func TestRestoredBackupsLoseNoObject(t *testing.T) {
 	size.Power(t, fmt.Sprintf("seed=%d restores=%d objects=%d references=%d lost=0", seed, backups, len(all), references))
 }
 
-// TestRelinkAsksAndLeaves what nobody can tell: without a yes nothing changes, and what is left is listed.
-func TestRelinkAsksAndLeaves(t *testing.T) {
+// TestRelinkAsksFirstAndListsWhatItLeaves: without a yes nothing changes. References whose owner nobody can tell are left, and listed.
+func TestRelinkAsksFirstAndListsWhatItLeaves(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	s.must(t, "pause")

@@ -115,8 +115,8 @@ func (s *server) writes(t *testing.T) float64 {
 	return s.sum(t, "reap_gc_api_calls_total", `verb="delete"`) + s.sum(t, "reap_gc_api_calls_total", `verb="patch"`)
 }
 
-// TestWaitIsExplained asks who holds up a foreground deletion, and until when, before it ends.
-func TestWaitIsExplained(t *testing.T) {
+// TestWhyNamesWhatHoldsADeletion: reap why names what holds a foreground deletion, and until when.
+func TestWhyNamesWhatHoldsADeletion(t *testing.T) {
 	t.Parallel()
 	s := start(t, "--gc-sync-timeout=1h", "--gc-sync-timeout-per-dependent=1m")
 	ns := s.namespace(t, "explained")
@@ -130,7 +130,7 @@ func TestWaitIsExplained(t *testing.T) {
 		return w.Reason == "waits-for-dependent", w
 	})
 	if w.Object.UID != o.GetUID() || w.DeletedAt.IsZero() || w.Action != "nothing" || w.BlockedBy.Count != 1 || w.BlockedBy.First[0].UID != d.GetUID() {
-		t.Errorf("the owner: %+v", w)
+		t.Errorf("reap why of the owner: %+v", w)
 	}
 	if wait := w.Deadline.Sub(w.DeletedAt); wait < time.Hour || wait > time.Hour+patience {
 		t.Errorf("the deadline is %s after the deletion", wait)
@@ -140,14 +140,14 @@ func TestWaitIsExplained(t *testing.T) {
 		return w.Reason == "being-deleted", w
 	})
 	if len(w.Finalizers) != 1 || w.Finalizers[0] != hold || len(w.Owners) != 1 || w.Owners[0].UID != string(o.GetUID()) || !w.Owners[0].BlockOwnerDeletion {
-		t.Errorf("the dependent: %+v", w)
+		t.Errorf("reap why of the dependent: %+v", w)
 	}
 	st := s.status(t)
 	if st.WaitingCount != 1 || st.Waiting[0].Object.UID != o.GetUID() || st.Waiting[0].Policy != "foreground" || st.Waiting[0].BlockedBy.Count != 1 || st.Waiting[0].Deadline.IsZero() {
-		t.Errorf("waiting: %+v", st.Waiting)
+		t.Errorf("reap status shows as waiting: %+v", st.Waiting)
 	}
 	if !st.Running || !st.Synced || st.Objects == 0 || st.References == 0 || st.Collected == 0 || st.Pause != nil || len(st.Queues) != 2 || len(st.Monitors) < 20 {
-		t.Errorf("status: %+v", st)
+		t.Errorf("reap status: %+v", st)
 	}
 	// For people, the same.
 	for _, words := range [][]string{
@@ -168,8 +168,8 @@ func TestWaitIsExplained(t *testing.T) {
 	}
 }
 
-// TestAnswersAreTheSameFromAList as from the running collector, whichever way the objects are named.
-func TestAnswersAreTheSameFromAList(t *testing.T) {
+// TestReportsFromAListEqualThoseOfTheCollector, whichever way the objects are named.
+func TestReportsFromAListEqualThoseOfTheCollector(t *testing.T) {
 	s := shared(t)
 	ns := s.namespace(t, "listed")
 	o := s.create(t, configMaps, ns, "owner")
@@ -195,12 +195,12 @@ func TestAnswersAreTheSameFromAList(t *testing.T) {
 	}
 	out := s.must(t, "why", "cm", "owner", "dependent", "-n", ns)
 	if !strings.Contains(out, "no-references") || !strings.Contains(out, "owner-solid") {
-		t.Errorf("of two: %s", out)
+		t.Errorf("reap why of two objects: %s", out)
 	}
 }
 
 // Each error is one line, with an exit code.
-func TestImpossibleQuestionsGetOneLineAndAnExitCode(t *testing.T) {
+func TestErrorsOfReportsAreOneLineAndAnExitCode(t *testing.T) {
 	s := shared(t)
 	for args, want := range map[string]struct {
 		code int
@@ -225,8 +225,8 @@ func TestImpossibleQuestionsGetOneLineAndAnExitCode(t *testing.T) {
 	}
 }
 
-// TestReportsAreForWhomRBACAllows: names of objects are in them.
-func TestReportsAreForWhomRBACAllows(t *testing.T) {
+// TestReportsRequirePermission, since they contain names of objects.
+func TestReportsRequirePermission(t *testing.T) {
 	s := shared(t)
 	as := rest.CopyConfig(s.config)
 	as.Impersonate.UserName = "reader-of-reports"
@@ -348,9 +348,8 @@ func TestPauseHoldsTheNextCollector(t *testing.T) {
 	}
 }
 
-// TestGraphIsDrawn asks as the Kubernetes documentation of the collector's debugging has it, and lets
-// Graphviz draw the answer.
-func TestGraphIsDrawn(t *testing.T) {
+// TestGraphvizDrawsTheGraph asks for the graph as Kubernetes' documentation says, and lets Graphviz draw it.
+func TestGraphvizDrawsTheGraph(t *testing.T) {
 	dot, err := exec.LookPath("dot")
 	if err != nil {
 		t.Skip("no Graphviz")

@@ -36,9 +36,9 @@ func ourEndpoints() []string {
 	return all
 }
 
-// TestOurEndpointsAskWhoCalls: no answer but a refusal without credentials, with wrong ones, and for a user to whom nothing is
-// allowed, whatever the path is made to look like.
-func TestOurEndpointsAskWhoCalls(t *testing.T) {
+// TestReapEndpointsRefuseCallersWithoutPermission: callers without credentials, with wrong ones, and users without permission get a
+// refusal, however the path is written.
+func TestReapEndpointsRefuseCallersWithoutPermission(t *testing.T) {
 	s := shared(t)
 	nobody := rest.CopyConfig(s.config)
 	nobody.Impersonate.UserName = "nobody-in-particular"
@@ -185,9 +185,9 @@ func TestCollectorMayDoNoMoreThanItNeeds(t *testing.T) {
 	}
 }
 
-// TestNoSecretIsTold in the log, in events, by reports or by errors: not what a Secret holds that is collected, no key and
-// token of the server, and no password of a datastore.
-func TestNoSecretIsTold(t *testing.T) {
+// TestSecretsAppearInNoLogEventOrReport looks in logs, events, reports and errors for the content of a Secret that is collected, for
+// the server's keys and tokens, and for the password of a datastore.
+func TestSecretsAppearInNoLogEventOrReport(t *testing.T) {
 	t.Parallel()
 	s := start(t, "--log-level=trace")
 	ns := s.namespace(t, "told")

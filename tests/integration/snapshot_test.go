@@ -97,7 +97,7 @@ func TestSnapshotIsRestored(t *testing.T) {
 	untouched.mustBe(t, files(t, filepath.Join(s.dir, "pki")))
 
 	said := ok(t, "snapshot", "restore", made.Path, "--data-dir", s.dir, "--config=").stdout
-	for _, kept := range []string{"db", "pki"} {
+	for _, kept := range []string{storeFolder(), "pki"} {
 		found, err := filepath.Glob(filepath.Join(s.dir, kept+".before-restore-*"))
 		if err != nil || len(found) != 1 || !strings.Contains(said, found[0]) {
 			t.Errorf("%s is kept as %q (%v), and it says %s", kept, found, err, said)
@@ -176,7 +176,7 @@ func TestSnapshotIsRestoredOnAnotherMachine(t *testing.T) {
 	made := ok(t, "snapshot", "save", "--without-pki", "--kubeconfig", s.Kubeconfig, "--config=", "-")
 
 	other := newServer(t.TempDir(), "--gc-after-restore=run")
-	cmd := reap([]string{"HOME=" + t.TempDir()}, "snapshot", "restore", "-", "--data-dir", other.dir, "--config=")
+	cmd := reap([]string{"HOME=" + t.TempDir()}, "snapshot", "restore", "-", "--data-dir", other.dir, "--config=", "--engine", engineName())
 	cmd.Stdin = strings.NewReader(made.stdout)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
@@ -191,8 +191,8 @@ func TestSnapshotIsRestoredOnAnotherMachine(t *testing.T) {
 	other.mustWork(t)
 }
 
-// TestWhoMayMakeASnapshot: not whoever may read the reports, since it holds every secret.
-func TestWhoMayMakeASnapshot(t *testing.T) {
+// TestSnapshotRequiresItsOwnPermission: a user who may read the reports may not make a snapshot, which holds every Secret.
+func TestSnapshotRequiresItsOwnPermission(t *testing.T) {
 	s := shared(t)
 	k := s.kube
 	role := func(name, verb, path string) {
@@ -311,14 +311,14 @@ func TestScheduledSnapshots(t *testing.T) {
 	}
 }
 
-// TestStoreThatVanishedIsNoEmptyCluster: clients would take all objects for deleted.
-func TestStoreThatVanishedIsNoEmptyCluster(t *testing.T) {
+// TestServerDoesNotStartWithoutItsDatabase: with an empty one, clients would take all objects for deleted.
+func TestServerDoesNotStartWithoutItsDatabase(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	ns := s.namespace(t, "vanished")
 	s.create(t, configMaps, ns, "there")
 	s.stop(t)
-	db := filepath.Join(s.dir, "db")
+	db := filepath.Join(s.dir, storeFolder())
 	if err := os.Rename(db, db+".away"); err != nil {
 		t.Fatal(err)
 	}
@@ -342,7 +342,7 @@ func TestStoreThatVanishedIsNoEmptyCluster(t *testing.T) {
 	}
 	s.restart(t)
 	if !s.named(t, configMaps, ns, "there") {
-		t.Error("it is not there")
+		t.Error("the object of the snapshot is missing")
 	}
 	s.stop(t)
 	if err := os.RemoveAll(db); err != nil {
@@ -355,6 +355,7 @@ func TestStoreThatVanishedIsNoEmptyCluster(t *testing.T) {
 // TestDamagedDatabaseIsNotServed, and stays as it is.
 func TestDamagedDatabaseIsNotServed(t *testing.T) {
 	t.Parallel()
+	aboutSQLite(t)
 	s := start(t)
 	ns := s.namespace(t, "damaged")
 	s.createMany(t, 300, configMaps, ns, "test")

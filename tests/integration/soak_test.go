@@ -110,7 +110,7 @@ func TestSoak(t *testing.T) {
 	all := <-readings
 	before.mustBe(t, s.inventory(t), nil)
 	if st := s.status(t); st.WaitingCount > 0 || st.FailingCount > 0 {
-		t.Errorf("%d wait and %d fail when nobody asks for anything: %+v", st.WaitingCount, st.FailingCount, st)
+		t.Errorf("after the soak %d objects still wait and %d still fail: %+v", st.WaitingCount, st.FailingCount, st)
 	}
 	const fewest = 40
 	if len(all) < fewest {

@@ -19,7 +19,7 @@ func TestSIGTERMDuringStart(t *testing.T) {
 	}
 	for name, reached := range map[string]func(*server, context.Context) error{
 		"directory locked":      made("lock"),
-		"database made":         made("db/state.db"),
+		"database made":         made(storeFolder()),
 		"certificates made":     made("pki"),
 		"API server starts":     made("admin.kubeconfig"),
 		"API server is serving": (*server).serves,

@@ -7,7 +7,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Volumes, claims and Services are deleted at once, with each propagation policy and without one.
+// Volumes, claims and Services are deleted soon, with each propagation policy and without one: what admission puts on them, a
+// controller takes off.
 func TestNoObjectWaitsForAnAbsentController(t *testing.T) {
 	s := shared(t)
 	for _, tc := range []struct {
@@ -40,31 +41,11 @@ spec: {type: LoadBalancer, selector: {app: test}, ports: [{port: 80}]}
 			}
 			for _, policy := range []*metav1.DeletionPropagation{&foreground, &background, &orphan, nil} {
 				o := s.from(t, tc.k, ns, tc.manifest)
-				if f := o.GetFinalizers(); len(f) != 0 {
-					t.Errorf("made with the finalizers %q", f)
-				}
 				s.deleteWith(t, tc.k, o, metav1.DeleteOptions{PropagationPolicy: policy})
 				s.awaitGone(t, tc.k, o)
 			}
 		})
 	}
-}
-
-// TestQuotaRefusesNothing: nobody counts what it covers.
-func TestQuotaRefusesNothing(t *testing.T) {
-	s := shared(t)
-	ns := s.namespace(t, "quota")
-	s.from(t, quotas, ns, `
-apiVersion: v1
-kind: ResourceQuota
-metadata: {name: test}
-spec: {hard: {pods: "1", count/configmaps: "1"}}
-`)
-	s.createMany(t, 2, configMaps, ns, "test")
-	o := s.from(t, replicaSets, ns, repset)
-	s.awaitOwned(t, 2, pods, ns, o)
-	s.deleteAs(t, replicaSets, o, background)
-	s.awaitCount(t, 0, pods, ns)
 }
 
 const stateful = `

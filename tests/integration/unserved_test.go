@@ -24,10 +24,9 @@ func (s *server) setServed(t *testing.T, k kind, crd *unstructured.Unstructured,
 	})
 }
 
-// TestDefinitionThatServesNoVersionHolds keeps the objects of a CRD out of everybody's sight. They hold
-// their owners all the same, also after a restart, and what names an orphaned owner is not collected when
-// it can be seen again.
-func TestDefinitionThatServesNoVersionHolds(t *testing.T) {
+// TestCRDThatServesNoVersionHoldsDeletions: nobody can see the objects of such a CRD. They hold their owners all
+// the same, also after a restart. Those that name an orphaned owner are not collected once they can be seen again.
+func TestCRDThatServesNoVersionHoldsDeletions(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	ns := s.namespace(t, "unserved")

@@ -43,12 +43,17 @@ var (
 // from makes an object from a manifest.
 func (s *server) from(t *testing.T, k kind, ns, manifest string) *unstructured.Unstructured {
 	t.Helper()
-	o := &unstructured.Unstructured{}
-	if err := yaml.Unmarshal([]byte(manifest), &o.Object); err != nil {
+	o, err := s.dyn.Resource(k.gvr).Namespace(ns).Create(t.Context(), parsed(t, manifest), metav1.CreateOptions{})
+	if err != nil {
 		t.Fatal(err)
 	}
-	o, err := s.dyn.Resource(k.gvr).Namespace(ns).Create(t.Context(), o, metav1.CreateOptions{})
-	if err != nil {
+	return o
+}
+
+func parsed(t *testing.T, manifest string) *unstructured.Unstructured {
+	t.Helper()
+	o := &unstructured.Unstructured{}
+	if err := yaml.Unmarshal([]byte(manifest), &o.Object); err != nil {
 		t.Fatal(err)
 	}
 	return o

@@ -1,5 +1,6 @@
-// Package powercut records what a process does to the files of its SQLite database, and makes the files that a power cut
-// at any moment could have left.
+// Package powercut records what a process does to its files, and makes the files that a power cut at any moment could have
+// left. Recorded records SQLite's calls of libc, and needs no rights; a Disk records what all processes do to all files of a
+// directory, and needs root and FUSE.
 //
 // What was synced is there. Of every write and truncation after a file's last sync, each may have reached the disk or
 // not, whatever came before or after it, and a write also in part: 512 bytes are written whole or not at all. A removal
@@ -40,11 +41,14 @@ func Recorded(t *testing.T, journal string) []string {
 
 // Op is something that was done to a file.
 type Op struct {
-	// What is W for a write, T for a truncation, S for a sync, U for a removal.
+	// What is W for a write, T for a truncation, S for a sync, U for a removal. On a Disk also C for a new file, D for a
+	// new folder, R for a new name.
 	What byte
+	// File is the name of the file. On a Disk, W, T and S have the number of its content: names change.
 	File string
-	// At is the offset of a write, or the new size.
-	At   int64
+	// At is the offset of a write, the new size, or the number of a new file's content.
+	At int64
+	// Data is what was written, or the new name.
 	Data []byte
 	// End is how long the journal was afterwards.
 	End int64

@@ -36,17 +36,22 @@ type Etcd struct {
 	Client *clientv3.Client
 	// Kine is true if kine is known to answer. It has no leases: it takes a lease's number for its seconds.
 	Kine bool
+	// Revision is the one to read; 0 is the latest.
+	Revision int64
 }
 
 var _ Source = Etcd{}
 
 // Read implements Source.
 func (e Etcd) Read(ctx context.Context, begin func(Head) error, each func(Record) error) error {
-	page, err := e.page(ctx, first, 0, firstPage)
+	page, err := e.page(ctx, first, e.Revision, firstPage)
 	if err != nil {
 		return err
 	}
 	head := Head{Revision: page.Header.Revision, Keys: page.Count}
+	if e.Revision > 0 {
+		head.Revision = e.Revision // the header has the latest
+	}
 	if err := begin(head); err != nil {
 		return err
 	}

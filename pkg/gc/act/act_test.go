@@ -114,7 +114,7 @@ func TestOnlyTheResourcesOwnNotFoundProvesAbsence(t *testing.T) {
 				t.Errorf("proved %v, %v; want %v", fact.State, err, tc.want)
 			}
 			if fact.State == graph.Present && !fact.Seen.Equal(now) {
-				t.Errorf("seen at %v", fact.Seen)
+				t.Errorf("the owner was seen at %v, want %v", fact.Seen, now)
 			}
 			// With a resourceVersion, a cache could answer instead of the store.
 			if want := "/api/v1/namespaces/ns/configmaps/owner"; path != want {
@@ -127,7 +127,9 @@ func TestOnlyTheResourcesOwnNotFoundProvesAbsence(t *testing.T) {
 // Users choose the names in references. A name must not become a path that the
 // collector may read and the reference's author may not.
 func TestOwnerWhoseNameIsAPathIsNotReadAtAll(t *testing.T) {
-	a := against(t, func(_ http.ResponseWriter, r *http.Request) { t.Errorf("asked %s", r.URL.RequestURI()) })
+	a := against(t, func(_ http.ResponseWriter, r *http.Request) {
+		t.Errorf("a name that is a path was read: %s", r.URL.RequestURI())
+	})
 	for _, name := range []string{"owner/proxy/secret", "../secrets/owner", "..", ".", "owner%2Fproxy"} {
 		fact, err := a.Verify(t.Context(), graph.OwnerView{
 			Reference: graph.Reference{APIVersion: "v1", Kind: "Pod", Name: name, UID: "uid"},
@@ -234,7 +236,7 @@ func TestSetReferencesNamesTheObjectThatWasDecidedOn(t *testing.T) {
 		}
 		m := patch.Metadata
 		if m.UID != "u" || m.ResourceVersion != "7" || !reflect.DeepEqual(m.OwnerReferences, refs) {
-			t.Errorf("patched %+v", m)
+			t.Errorf("the patch is %+v", m)
 		}
 		found(m)(w, r)
 	})
@@ -264,7 +266,7 @@ func TestRemoveFinalizerLeavesAllOthers(t *testing.T) {
 			t.Error(err)
 		}
 		if m := patch.Metadata; m.UID != "u" || m.ResourceVersion != "7" || !slices.Equal(m.Finalizers, []string{"b", "a"}) {
-			t.Errorf("patched %+v", m)
+			t.Errorf("the patch is %+v", m)
 		}
 		found(patch.Metadata)(w, r)
 	})
@@ -308,8 +310,8 @@ func TestListReadsAllPagesOrFails(t *testing.T) {
 	}
 }
 
-// TestReadIsOfOneObject: a read of an object never returns another object of the same name.
-func TestReadIsOfOneObject(t *testing.T) {
+// TestReadReturnsOnlyTheNamedObject: a read of an object never returns another object of the same name.
+func TestReadReturnsOnlyTheNamedObject(t *testing.T) {
 	gone := &metav1.StatusDetails{Name: "n", Kind: "configmaps"}
 	for _, c := range []struct {
 		name   string

@@ -96,7 +96,7 @@ func TestNoCallOutlivesItsTimeout(t *testing.T) {
 					t.Errorf("the error is %v", err)
 				}
 				if took := time.Since(began); took != callTimeout {
-					t.Errorf("it took %s", took)
+					t.Errorf("the call took %s, want %s", took, callTimeout)
 				}
 			})
 		})
@@ -122,7 +122,7 @@ func TestRefusedWriteIsNotSent(t *testing.T) {
 }
 
 // An object may carry the finalizer before anybody deletes it: such an owner is solid.
-func TestMarkedOwnerWaitsOnlyOnceItIsDeleted(t *testing.T) {
+func TestOwnerWithTheFinalizerWaitsOnlyOnceDeleted(t *testing.T) {
 	for _, deleted := range []bool{false, true} {
 		m := metav1.ObjectMeta{Name: "owner", Namespace: "ns", UID: "uid", ResourceVersion: "7", Finalizers: []string{metav1.FinalizerDeleteDependents}}
 		if deleted {
@@ -167,7 +167,7 @@ func TestUnblockWritesFalse(t *testing.T) {
 
 // With a resourceVersion a cache could answer, and that proves nothing. Without a limit
 // the whole list would arrive in one response.
-func TestReadsAndListsAskTheStore(t *testing.T) {
+func TestReadsAndListsBypassCaches(t *testing.T) {
 	for _, name := range []string{"read", "read of the status", "list"} {
 		asked := ""
 		a := through(t, func(r *http.Request) (*http.Response, error) {

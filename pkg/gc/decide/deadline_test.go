@@ -57,7 +57,7 @@ func TestPausesWithin(t *testing.T) {
 }
 
 // A pause extends the deadline, whether or not the descendants have been counted.
-func TestPauseSinceTheLastProgressBelow(t *testing.T) {
+func TestPauseExtendsTheDeadline(t *testing.T) {
 	o := Options{Timeout: Timeout{Base: time.Minute, PerDependent: time.Second}, Pauses: Pauses{{now.Add(30 * time.Second), now.Add(90 * time.Second)}}}
 	v := &graph.View{Record: waiter, Wait: graph.Wait{Progress: now}, Survey: &graph.Survey{Descendants: 5, Progress: now.Add(10 * time.Second)}}
 	if deadline, survey := Deadline(v, o, now.Add(3*time.Minute)); survey || !deadline.Equal(now.Add(135*time.Second)) {

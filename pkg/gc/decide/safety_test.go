@@ -101,7 +101,7 @@ func checkDecision(v *graph.View, o Options, now time.Time, d Decision) error {
 		return fmt.Errorf("acts on an object that is being deleted or has no owners")
 	}
 	if (d.Action == Orphan) != (r.Deleting && r.Orphan) {
-		return fmt.Errorf("orphans, or does not")
+		return fmt.Errorf("orphans what nobody asked to orphan, or does not orphan what somebody did")
 	}
 	if err := checkRelease(v, o, now, d); err != nil {
 		return err
@@ -127,7 +127,7 @@ func checkDecision(v *graph.View, o Options, now time.Time, d Decision) error {
 			return fmt.Errorf("drops the object's last owners")
 		}
 		if len(d.Drop) == 0 {
-			return fmt.Errorf("drops nothing")
+			return fmt.Errorf("decides to drop references and names none")
 		}
 		if len(orphaned) > 0 {
 			dangling = orphaned // the other references are decided about afterwards
@@ -139,12 +139,12 @@ func checkDecision(v *graph.View, o Options, now time.Time, d Decision) error {
 		}
 		for r := range dangling {
 			if !slices.Contains(d.Drop, r) {
-				return fmt.Errorf("leaves %+v", r)
+				return fmt.Errorf("leaves the dangling reference %+v", r)
 			}
 		}
 	case Verify:
 		if len(d.Verify) == 0 {
-			return fmt.Errorf("verifies nothing")
+			return fmt.Errorf("decides to verify owners and names none")
 		}
 		for i := range d.Verify {
 			o := &d.Verify[i]
@@ -394,8 +394,8 @@ func FuzzDecide(f *testing.F) {
 	})
 }
 
-// TestDecisionIsApartFromTheView: what a decision holds may be kept and changed.
-func TestDecisionIsApartFromTheView(t *testing.T) {
+// TestDecisionSharesNothingWithTheView: what a decision holds may be kept and changed.
+func TestDecisionSharesNothingWithTheView(t *testing.T) {
 	v := &graph.View{Record: &graph.Record{Namespace: "n"}, Owners: []graph.OwnerView{owner("a", nil)}}
 	d := Decide(v, Options{}, now)
 	d.Verify[0].Fact = absent

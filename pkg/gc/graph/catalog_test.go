@@ -16,7 +16,7 @@ func TestCatalogLookups(t *testing.T) {
 		t.Errorf("the first resource of a kind does not answer for it, but %+v", r)
 	}
 	if got, want := widgets.Preferred(), (schema.GroupVersionResource{Group: "ex.io", Version: "v2", Resource: "widgets"}); got != want {
-		t.Errorf("preferred: %v", got)
+		t.Errorf("the preferred version is %v, want %v", got, want)
 	}
 	if len(c.Resources()) != 3 {
 		t.Error("not all resources are listed")

@@ -8,7 +8,7 @@ import (
 
 // A second DELETE can put an object that is already being deleted into foreground deletion, and so
 // close a ring.
-func TestForegroundDeletionOfWhatIsBeingDeletedMayCloseARing(t *testing.T) {
+func TestSecondDeletionMayCloseARing(t *testing.T) {
 	g := newGraph(t)
 	ring := object("n", "o", blocking(to(widgets, "o")))
 	ring.Deleting, ring.DeletedAt = true, epoch.Unix()
@@ -18,15 +18,15 @@ func TestForegroundDeletionOfWhatIsBeingDeletedMayCloseARing(t *testing.T) {
 	closed.Foreground = true
 	g.show(widgets, &closed)
 	if !g.TakeWaitingChanged() {
-		t.Error("nobody looks for rings")
+		t.Error("the change does not ask for a look for rings")
 	}
 	if n := len(g.Cycles()); n != 1 {
-		t.Errorf("%d rings", n)
+		t.Errorf("found %d rings, want 1", n)
 	}
 }
 
 // A finalizer decides how an object will be deleted, before anybody has deleted it.
-func TestFinalizerOfWhatIsNotDeletedIsLookedAt(t *testing.T) {
+func TestFinalizerAddedBeforeDeletionIsReconsidered(t *testing.T) {
 	for name, mark := range map[string]func(*Record){
 		"foreground": func(r *Record) { r.Foreground = true },
 		"orphan":     func(r *Record) { r.Orphan = true },
@@ -61,7 +61,7 @@ func TestOwnerThatIsBlockedUnderAnotherNameIsNotReleased(t *testing.T) {
 }
 
 // Searching thousands of references at each update of an object would slow down all events.
-func TestObjectWithManyReferencesIsDecidedAboutUnsearched(t *testing.T) {
+func TestManyReferencesAreNotSearchedForChanges(t *testing.T) {
 	for n, want := range map[int]bool{searchedReferences: false, searchedReferences + 1: true} {
 		g := newGraph(t)
 		g.show(widgets, object("n", "o"))

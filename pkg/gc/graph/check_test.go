@@ -68,7 +68,7 @@ func TestCheckFindsCorruption(t *testing.T) {
 			c.corrupt(g.Graph)
 			err := g.Check()
 			if err == nil {
-				t.Fatal("nothing was found")
+				t.Fatal("Check did not find the corruption")
 			}
 			if !strings.Contains(err.Error(), c.want) {
 				t.Errorf("found %q, want something with %q", err, c.want)

@@ -16,9 +16,9 @@ func many(n int) *Record {
 	return rec
 }
 
-// TestEventCostsWhatHasChanged: an update of an object with 8,000 references allocates
+// TestEventCostsOnlyWhatItChanges: an update of an object with 8,000 references allocates
 // nothing if it changes none of them. If it changes one, it allocates for that one.
-func TestEventCostsWhatHasChanged(t *testing.T) {
+func TestEventCostsOnlyWhatItChanges(t *testing.T) {
 	g := newGraph(t)
 	rec := many(8000)
 	g.show(things, rec)
@@ -50,9 +50,9 @@ func TestEventCostsWhatHasChanged(t *testing.T) {
 	g.check()
 }
 
-// TestForeignReferencesDoNotBlock: a thousand objects in another namespace name an owner,
+// TestReferencesFromOtherNamespacesDoNotBlock: a thousand objects in another namespace name an owner,
 // by an unknown kind and by its own. Their references neither count nor block it.
-func TestForeignReferencesDoNotBlock(t *testing.T) {
+func TestReferencesFromOtherNamespacesDoNotBlock(t *testing.T) {
 	g := newGraph(t)
 	unknown := blocking(to(widgets, "o"))
 	unknown.Kind = "Nonsense"

@@ -123,7 +123,7 @@ func TestLongRing(t *testing.T) {
 		w.put(fmt.Sprint(i), true, fmt.Sprint((i+1)%n))
 	}
 	if got := w.Cycles(); len(got) != 1 || len(got[0]) != n {
-		t.Errorf("%d rings", len(got))
+		t.Errorf("found %d rings, want one of all members", len(got))
 	}
 }
 

@@ -41,7 +41,7 @@ func excerptWorld(dependents int) (g *Graph, gr schema.GroupResource, now time.T
 
 func nothing(Node) Contents { return Contents{} }
 
-func TestExcerptHoldsWhatIsReached(t *testing.T) {
+func TestExcerptHoldsReachableObjects(t *testing.T) {
 	g, gr, _ := excerptWorld(40)
 	x := g.Excerpt([]Key{{gr, "root"}, {gr, "never-was"}}, nothing)
 	if err := x.Check(); err != nil {
@@ -85,11 +85,11 @@ func TestExcerptReachesWaitingOwners(t *testing.T) {
 	g.Upsert(gr, &waits, now)
 	x := g.Excerpt([]Key{{gr, "leaf-d0"}}, nothing)
 	if len(x.Reached) != 1 {
-		t.Errorf("reached: %v", x.Reached)
+		t.Errorf("a leaf reaches %v, want itself alone", x.Reached)
 	}
 	x = g.Excerpt([]Key{{gr, "d0"}}, nothing)
 	if !slices.Contains(x.Reached, Key{gr, "beside"}) || !slices.Contains(x.Reached, Key{gr, "unrelated"}) || slices.Contains(x.Reached, Key{gr, "above"}) {
-		t.Errorf("reached: %v", x.Reached)
+		t.Errorf("d0 reaches %v", x.Reached)
 	}
 	if got, _ := x.View(Key{gr, "beside"}); got.Blocking != 2 || !got.Wait.Since.Equal(now) {
 		t.Errorf("the owner waits for %d since %s", got.Blocking, got.Wait.Since)

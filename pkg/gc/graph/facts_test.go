@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-func TestDeletedProvesAndVanishedDoesNot(t *testing.T) {
+func TestDeletedIsProofAndVanishedIsNot(t *testing.T) {
 	g := newGraph(t)
 	g.show(things, object("n", "d", to(widgets, "o"), to(widgets, "p"), to(widgets, "q")))
 	for _, uid := range []types.UID{"o", "p"} {
@@ -102,7 +102,7 @@ func TestLearn(t *testing.T) {
 	})
 }
 
-func TestAppearanceOverrulesWhatWasProvedThere(t *testing.T) {
+func TestObservedObjectOverrulesEarlierProof(t *testing.T) {
 	// A live read may be answered before the monitor shows the object at all.
 	for _, f := range []Fact{{State: Absent}, {State: Gone}, {State: Present, Seen: epoch}} {
 		g := newGraph(t)
@@ -140,7 +140,7 @@ func TestFactsLiveWithTheReferences(t *testing.T) {
 		other.Name = "renamed"
 		g.show(things, object("n", "d", to(widgets, "x"), other))
 		if !gone(g) {
-			t.Error("lost")
+			t.Error("a fact is lost though a reference still names its owner")
 		}
 	})
 	t.Run("kept by the other dependent", func(t *testing.T) {
@@ -148,7 +148,7 @@ func TestFactsLiveWithTheReferences(t *testing.T) {
 		g.show(things, object("n", "d"))
 		g.end(things, object("n", "d"))
 		if !gone(g) {
-			t.Error("lost")
+			t.Error("a fact is lost though a reference still names its owner")
 		}
 	})
 	for name, leave := range map[string]func(g *checked, uid types.UID){
@@ -169,13 +169,13 @@ func TestFactsLiveWithTheReferences(t *testing.T) {
 			leave(g, "d")
 			leave(g, "e")
 			if gone(g) {
-				t.Error("kept")
+				t.Error("a fact is kept though no reference names its owner")
 			}
 			// A new reference has to be verified again.
 			g.AddResource(things.GroupResource(), things.GroupKind(), epoch)
 			g.show(things, object("n", "f", to(widgets, "o")))
 			if gone(g) {
-				t.Error("back again")
+				t.Error("a fact that was forgotten is back")
 			}
 		})
 	}
@@ -184,7 +184,7 @@ func TestFactsLiveWithTheReferences(t *testing.T) {
 		g.show(widgets, object("n", "o", to(widgets, "o")))
 		g.end(widgets, object("n", "o"))
 		if gone(g) {
-			t.Error("kept")
+			t.Error("a fact is kept though no reference names its owner")
 		}
 	})
 }

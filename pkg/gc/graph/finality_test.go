@@ -55,11 +55,11 @@ func TestLateReadDoesNotOverwriteProof(t *testing.T) {
 	})
 }
 
-// TestEndInOneResourceProvesNothingWhileATwinOfTheKindShowsIt: two resources of a group
+// TestDeletionIsNoProofWhileAnotherResourceShowsTheObject: two resources of a group
 // may serve one kind. The deletion of an object in one is no proof while the other still
 // shows it at the same coordinates. Otherwise the dependents would be deleted without a
 // live read if the object then merely vanished from the other's list.
-func TestEndInOneResourceProvesNothingWhileATwinOfTheKindShowsIt(t *testing.T) {
+func TestDeletionIsNoProofWhileAnotherResourceShowsTheObject(t *testing.T) {
 	gadgets := *widgets
 	gadgets.Name = "gadgets"
 	g := newGraph(t)

@@ -102,7 +102,7 @@ func TestKindThatIsServedMayCloseARing(t *testing.T) {
 
 // Two resources show one object, each under its own kind. A dependent that names either kind blocks
 // the owner, as long as both show it.
-func TestTwinThatGoesBlocksNoMore(t *testing.T) {
+func TestObjectBlocksOnlyThroughResourcesThatShowIt(t *testing.T) {
 	g := newGraph(t)
 	g.show(widgets, waiting(object("n", "o")))
 	g.show(mirrors, waiting(object("n", "o")))
@@ -141,7 +141,7 @@ func TestRingNamesItsOwnReferences(t *testing.T) {
 	g.show(widgets, waiting(object("n", "a", in, out)))
 	rings := g.Cycles()
 	if len(rings) != 1 || len(rings[0]) != 1 || len(rings[0][0].Blocking) != 1 || rings[0][0].Blocking[0] != in {
-		t.Errorf("rings are %+v", rings)
+		t.Errorf("the rings are %+v, want the one object with itself", rings)
 	}
 }
 

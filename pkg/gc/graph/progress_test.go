@@ -9,7 +9,7 @@ import (
 )
 
 // A wait for dependents begins when it is first seen, even if the object was being orphaned before.
-func TestWaitAfterAnOrphaningIsAnother(t *testing.T) {
+func TestWaitForDependentsBeginsAfterOrphaning(t *testing.T) {
 	g := newGraph(t)
 	o := object("n", "o")
 	o.Deleting, o.Orphan, o.DeletedAt = true, true, epoch.Unix()
@@ -51,7 +51,7 @@ func TestProgressIsOfWhatBlocks(t *testing.T) {
 }
 
 // Losses of dependents are noted while an owner waits, and no longer.
-func TestLossesAreNotedWhileSomebodyWaits(t *testing.T) {
+func TestLostDependentsAreNotedOnlyWhileAnOwnerWaits(t *testing.T) {
 	g := newGraph(t)
 	lose := func() int {
 		t.Helper()

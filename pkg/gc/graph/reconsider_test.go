@@ -95,7 +95,7 @@ func TestOwnersEndWakesAllDependents(t *testing.T) {
 	}
 }
 
-func TestCatalogWakesWhatIsNotSettledUnderIt(t *testing.T) {
+func TestCatalogChangeReconsidersUnsettledObjects(t *testing.T) {
 	g := newGraph(t)
 	g.show(widgets, object("n", "o"))
 	g.show(things, object("n", "settled", to(widgets, "o"), to(widgets, "o")))
@@ -206,7 +206,7 @@ func TestVanishedObjectIsAllThatIsLookedAt(t *testing.T) {
 	})
 }
 
-func TestVanishedExceptWhatIsShown(t *testing.T) {
+func TestVanishedExceptSparesShownObjects(t *testing.T) {
 	g := newGraph(t)
 	g.show(things, object("n", "stays", to(widgets, "o")))
 	g.show(things, object("n", "goes", to(widgets, "o")))

@@ -77,7 +77,7 @@ func TestVanishedDependentStillBlocks(t *testing.T) {
 	g.show(things, object("n", "d", blocking(to(widgets, "o"))))
 	g.vanish(things, "d")
 	if v, _ := g.View(key(widgets, "o")); v.Blocking == 0 {
-		t.Error("nothing blocks it")
+		t.Error("a vanished dependent no longer blocks its owner")
 	}
 	wantKeys(t, "a live read says that it is gone", g.end(things, object("n", "d")), key(widgets, "o"))
 	if v, _ := g.View(key(widgets, "o")); v.Blocking != 0 {
@@ -180,7 +180,7 @@ func TestDependents(t *testing.T) {
 	}
 }
 
-func TestOwnerInAnotherNamespaceIsElsewhere(t *testing.T) {
+func TestOwnerInAnotherNamespaceDoesNotCount(t *testing.T) {
 	g := newGraph(t)
 	g.show(widgets, object("m", "o"))
 	g.show(clusters, object("", "c"))
@@ -221,7 +221,7 @@ func TestTwinsKindBlocksToo(t *testing.T) {
 // The collector releases an owner that another finalizer holds, and the owner is
 // deleted in the foreground once more. A re-list shows only the second wait, which
 // differs from the first only in the resourceVersion.
-func TestCoalescedWaitIsLookedAt(t *testing.T) {
+func TestSecondWaitInOneEventIsReconsidered(t *testing.T) {
 	g := newGraph(t)
 	o := waiting(object("n", "o"))
 	g.show(widgets, o)
@@ -307,8 +307,8 @@ func TestInitialListIsNoProgress(t *testing.T) {
 	}
 }
 
-// TestTimestampInTheFutureIsNow: clocks differ.
-func TestTimestampInTheFutureIsNow(t *testing.T) {
+// TestFutureTimestampCountsAsNow, since clocks differ.
+func TestFutureTimestampCountsAsNow(t *testing.T) {
 	g := newGraph(t)
 	o := waiting(object("n", "o"))
 	o.DeletedAt = epoch.Add(time.Hour).Unix()
@@ -405,10 +405,10 @@ func TestObjectsOfANamespace(t *testing.T) {
 		break
 	}
 	if g.IsOwner("o") {
-		t.Error("nothing names it")
+		t.Error("an object that no reference names counts as an owner")
 	}
 	g.Upsert(things.GroupResource(), object("one", "d", to(things, "o")), epoch)
 	if !g.IsOwner("o") {
-		t.Error("something names it")
+		t.Error("an object that a reference names does not count as an owner")
 	}
 }

@@ -179,7 +179,7 @@ func TestLongRing(t *testing.T) {
 		put(g, "configmaps", graph.Record{Namespace: "a", Name: fmt.Sprint(i)}, ref("ConfigMap", fmt.Sprint((i+1)%n)))
 	}
 	if r := run(g, true); len(r.Findings) != 1 || len(r.Findings[0].Others) != n-1 {
-		t.Errorf("%d findings", len(r.Findings))
+		t.Errorf("the findings are %+v, want one that names all %d members", r.Findings, n)
 	}
 }
 

@@ -110,9 +110,9 @@ func TestListingDecidesAsTheCollectorWould(t *testing.T) {
 	}
 }
 
-// TestOwnerThatCameAfterItsListIsNotAbsent: the lists show different moments. The owner is
+// TestOwnerCreatedAfterItsListIsNotAbsent: the lists show different moments. The owner is
 // created after its resource was listed.
-func TestOwnerThatCameAfterItsListIsNotAbsent(t *testing.T) {
+func TestOwnerCreatedAfterItsListIsNotAbsent(t *testing.T) {
 	w := newWorld(t)
 	listed := make(chan struct{})
 	var once, allButPods sync.Once
@@ -149,7 +149,7 @@ func TestResourceThatMayNotBeListedIsAGap(t *testing.T) {
 	})
 	r := w.list(Options{})
 	if len(r.Gaps) != 1 || r.Gaps[0].What != "secrets" || r.Gaps[0].Err == nil {
-		t.Errorf("gaps: %v", r.Gaps)
+		t.Errorf("the gaps are %v, want secrets with its error", r.Gaps)
 	}
 	if d := r.decided(t, "pods", "child-1"); d.Reason != decide.OwnerSolid {
 		t.Errorf("beside the gap: %s", d.Reason)
@@ -159,9 +159,9 @@ func TestResourceThatMayNotBeListedIsAGap(t *testing.T) {
 	}
 }
 
-// TestOwnerInAGapIsNotAbsent: an owner whose resource cannot be listed is read. If it
+// TestOwnerOfAnUnlistableResourceIsNotAbsent: an owner whose resource cannot be listed is read. If it
 // cannot be read either, nothing is known of it.
-func TestOwnerInAGapIsNotAbsent(t *testing.T) {
+func TestOwnerOfAnUnlistableResourceIsNotAbsent(t *testing.T) {
 	w := newWorld(t)
 	w.create("configmaps", "owner")
 	w.create("pods", "child", "owner")
@@ -269,7 +269,7 @@ func TestNameThatIsAPathIsNotRead(t *testing.T) {
 	}
 	for _, c := range w.Calls(0) {
 		if c.Verb == "get" {
-			t.Errorf("read %s", c)
+			t.Errorf("a name that is a path was read: %s", c)
 		}
 	}
 }

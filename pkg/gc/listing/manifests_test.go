@@ -68,7 +68,7 @@ func TestManifestsAreJudgedAsIfTheyWereApplied(t *testing.T) {
 		t.Error(err)
 	}
 	if len(keys) != len(objects) || !strings.HasPrefix(string(keys[0].UID), lint.NewUID) || keys[3].UID != "r1-1" {
-		t.Errorf("keys: %v", keys)
+		t.Errorf("the manifests have the keys %v", keys)
 	}
 	var got []string
 	for _, f := range lint.Run(lint.Input{Graph: r.Graph, View: r.Graph.View, Now: r.Now}).Findings {

@@ -8,14 +8,14 @@ import (
 	"github.com/reap-dev/reap/tests/fakeapi"
 )
 
-// TestOnlyTheResourcesOwnNotFoundMakesAPlaceEmpty: a 404 of a proxy says nothing about the owner.
-func TestOnlyTheResourcesOwnNotFoundMakesAPlaceEmpty(t *testing.T) {
+// TestOnlyTheResourcesOwnNotFoundProvesAbsence: a 404 of a proxy says nothing about the owner.
+func TestOnlyTheResourcesOwnNotFoundProvesAbsence(t *testing.T) {
 	w := newWorld(t)
 	w.create("pods", "child", "ghost")
 	r := w.list(Options{})
 	dangling := relink.Find(relink.Input{Graph: r.Graph, Now: r.Now})
 	if len(dangling) != 1 {
-		t.Fatalf("dangling: %v", dangling)
+		t.Fatalf("dangling references are %v, want one", dangling)
 	}
 	occupant := func() relink.Occupant {
 		t.Helper()

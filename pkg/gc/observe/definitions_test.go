@@ -22,7 +22,7 @@ func newDefinitions() *definitions {
 
 // When a CRD is deleted, its objects are gone for good. The objects of an APIService may still exist when it is
 // created again.
-func TestDefinitionsEnd(t *testing.T) {
+func TestDeletedCRDEndsItsObjectsAndAPIServiceDoesNot(t *testing.T) {
 	d := newDefinitions()
 	crd, v1, v2 := crdOf(exampleWidgets), serviceOf(exampleWidgets, "v1"), serviceOf(exampleWidgets, "v2")
 	for _, k := range []definitionKey{crd, v1, v2} {
@@ -65,12 +65,12 @@ func TestDefinitionsAreForgottenOnceTheyHaveGone(t *testing.T) {
 	}
 	slices.Sort(left)
 	if !slices.Equal(left, []string{"gone-and-needed", "there"}) {
-		t.Errorf("left are %v", left)
+		t.Errorf("%v are remembered, want gone-and-needed and there", left)
 	}
 }
 
 // A CRD that exists and is not served may hide objects, unless it has just been created.
-func TestDefinitionsThatHide(t *testing.T) {
+func TestUnservedCRDsMayHideObjects(t *testing.T) {
 	catalog := graph.NewCatalog([]*graph.Resource{
 		{Group: crds.Group, Name: crds.Resource, Kind: "CustomResourceDefinition", Versions: []string{"v1"}, Monitored: true},
 		{Group: "example.com", Name: "served", Kind: "Served", Versions: []string{"v1"}, Monitored: true},
@@ -142,7 +142,7 @@ func TestDefinitionsEndOnProof(t *testing.T) {
 }
 
 // A suspended resource without objects holds nothing up.
-func TestHoldingNeedsObjects(t *testing.T) {
+func TestSuspendedResourceWithoutObjectsHoldsNothing(t *testing.T) {
 	w := newWorld(t)
 	w.suspended[exampleWidgets] = suspension{versions: []string{"v1"}}
 	if got := w.Holding(); len(got) != 0 {

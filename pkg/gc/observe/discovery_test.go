@@ -43,7 +43,7 @@ func TestDiscoveryKnowsWhoAnswers(t *testing.T) {
 		return nil
 	})
 	if widgets, pods := aggregates(); !widgets || !pods {
-		t.Errorf("nobody knows: widgets %v, pods %v", widgets, pods)
+		t.Errorf("widgets %v, pods %v, though in doubt every resource counts as aggregated", widgets, pods)
 	}
 }
 

@@ -22,7 +22,7 @@ import (
 )
 
 // If a name shows another UID, or a list does not show an object, the object has not been seen to end.
-func TestHandlerTellsAnEndFromALoss(t *testing.T) {
+func TestHandlerTellsDeletedFromVanished(t *testing.T) {
 	rec := func(uid types.UID, version string) *graph.Record {
 		return &graph.Record{Namespace: "ns", Name: "n", UID: uid, ResourceVersion: version}
 	}
@@ -132,7 +132,7 @@ func (h *testHealth) health() *health {
 	return &health{log: logrus.NewEntry(log), now: func() time.Time { return h.clock }, began: func() { h.began++ }, readable: func(is bool) { h.readable = append(h.readable, is) }}
 }
 
-func TestHealthTellsFailuresFromTheOrdinaryCourse(t *testing.T) {
+func TestHealthTellsFailuresFromOrdinaryErrors(t *testing.T) {
 	refused := apierrors.NewForbidden(pods, "", errors.New("no"))
 	gone := &apierrors.StatusError{ErrStatus: metav1.Status{Code: http.StatusGone, Reason: metav1.StatusReasonGone}}
 	for _, err := range []error{io.EOF, io.ErrUnexpectedEOF, apierrors.NewResourceExpired("old"), gone} {
@@ -169,14 +169,14 @@ func TestHealthTellsFailuresFromTheOrdinaryCourse(t *testing.T) {
 	}
 }
 
-func TestHealthStallsWhileNothingComes(t *testing.T) {
+func TestHealthStallsWhileNothingArrives(t *testing.T) {
 	th := &testHealth{clock: time.Unix(1000, 0)}
 	h := th.health()
 	failing := func(want bool) {
 		t.Helper()
 		h.check()
 		if _, err := h.failing(); (err != nil) != want {
-			t.Errorf("failing: %v", err)
+			t.Errorf("the monitor fails with %v, want a failure: %v", err, want)
 		}
 	}
 	h.works()

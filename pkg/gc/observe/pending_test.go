@@ -177,6 +177,6 @@ func TestPendingIsTakenInParts(t *testing.T) {
 	p.take(nil)
 	p.add(shown, &graph.Record{UID: "a", ResourceVersion: "2"})
 	if left := p.take(nil); len(left) != 1 || left[0].record.ResourceVersion != "2" {
-		t.Errorf("left are %+v", left)
+		t.Errorf("%+v are left, want version 2 of a", left)
 	}
 }

@@ -24,6 +24,6 @@ func TestRevisionIsTheHighest(t *testing.T) {
 		r.note(version)
 	}
 	if got := r.highest.Load(); got != 7 {
-		t.Errorf("it is %d", got)
+		t.Errorf("the highest revision is %d, want 7", got)
 	}
 }

@@ -45,7 +45,7 @@ func TestHoldSurvivesItsConfigMap(t *testing.T) {
 		t.Errorf("its end: %+v, changed: %v, %v", s, changed, err)
 	}
 	if s, _ := stateOf(w.data); s.Paused || s.Held {
-		t.Errorf("afterwards: %+v", s)
+		t.Errorf("the state that was written is %+v, want neither paused nor held", s)
 	}
 	if s, changed, err := Begin(t.Context(), client, "me", "later", at(13)); err != nil || !changed || s.Held {
 		t.Errorf("a later pause: %+v, changed: %v, %v", s, changed, err)
@@ -53,7 +53,7 @@ func TestHoldSurvivesItsConfigMap(t *testing.T) {
 }
 
 // In doubt nothing is written.
-func TestWhatCannotBeUnderstoodIsAPause(t *testing.T) {
+func TestUnreadableStateCountsAsPaused(t *testing.T) {
 	for value, paused := range map[string]bool{"true": true, "false": false, "": false, "yes": true, "True": true, "0": true} {
 		s, err := stateOf(map[string]string{keyPaused: value})
 		if s.Paused != paused {
@@ -82,7 +82,7 @@ func TestOldPausesAreMerged(t *testing.T) {
 		t.Errorf("the oldest is %v", first)
 	}
 	if !slices.IsSortedFunc(s.Past, func(a, b Interval) int { return a.From.Compare(b.From) }) {
-		t.Errorf("out of order: %v", s.Past)
+		t.Errorf("past pauses are not sorted: %v", s.Past)
 	}
 }
 

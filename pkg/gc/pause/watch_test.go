@@ -140,7 +140,7 @@ func (s *server) want(t *testing.T, what string, want ...string) {
 	s.told = nil
 }
 
-func TestOneReadDecidesAtTheStart(t *testing.T) {
+func TestFirstReadDecidesAtTheStart(t *testing.T) {
 	for paused, want := range map[string]string{"": "not paused", "false": "not paused", "true": "paused"} {
 		s := newServer()
 		s.all(paused)
@@ -154,7 +154,7 @@ func TestOneReadDecidesAtTheStart(t *testing.T) {
 }
 
 // A list or a watch that fails does not delay the answer.
-func TestReadAloneDecides(t *testing.T) {
+func TestFailedListOrWatchDoesNotDelayTheAnswer(t *testing.T) {
 	no := errors.New("no")
 	s := newServer()
 	s.set(says("false"), fails(no))
@@ -293,7 +293,7 @@ func TestReadThatIsNotAnsweredEnds(t *testing.T) {
 		time.Sleep(callTimeout)
 		s.want(t, "no answer")
 		if s.failures != 1 {
-			t.Errorf("%d failures", s.failures)
+			t.Errorf("%d failures are reported, want 1", s.failures)
 		}
 		answers.Store(true)
 		time.Sleep(time.Minute)

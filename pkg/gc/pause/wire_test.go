@@ -125,14 +125,14 @@ func TestPauseIsWrittenWhateverOthersWrite(t *testing.T) {
 				t.Errorf("%+v, changed %v, %v", s, changed, err)
 			}
 			if back, err := stateOf(w.data); err != nil || !back.Paused || back.By != "me" || len(back.Past) != 2 {
-				t.Errorf("written is %v (%v)", w.data, err)
+				t.Errorf("the ConfigMap holds %v (%v)", w.data, err)
 			}
 		})
 	}
 }
 
 // Any change replaces a pause that cannot be understood by one that can.
-func TestWhatCannotBeUnderstoodIsWrittenAnew(t *testing.T) {
+func TestUnreadableStateIsReplaced(t *testing.T) {
 	for _, pause := range []bool{true, false} {
 		w := &wire{data: map[string]string{keyPaused: "perhaps"}}
 		var changed bool
@@ -164,11 +164,11 @@ func TestWatchFollowsItsList(t *testing.T) {
 			t.Errorf("a watch of %d s (%v)", seconds, err)
 		}
 		if q["resourceVersion"] != listedAt || q["fieldSelector"] != "metadata.name="+Name {
-			t.Errorf("watched is %v", q)
+			t.Errorf("the watch asks for %v, want the ConfigMap %s from revision %s", q, Name, listedAt)
 		}
 	}
 	if len(w.watches) != 3 {
-		t.Errorf("%d watches", len(w.watches))
+		t.Errorf("%d watches, want 3", len(w.watches))
 	}
 }
 

@@ -11,9 +11,9 @@ import (
 	"github.com/reap-dev/reap/pkg/gc/graph"
 )
 
-// TestOrphaningAloneComesOutTheSame: if dependents only lose one owner and nothing else happens, every schedule has
+// TestOrphaningAloneHasOneOutcome: if dependents only lose one owner and nothing else happens, every schedule has
 // the same outcome, so one schedule is enough.
-func TestOrphaningAloneComesOutTheSame(t *testing.T) {
+func TestOrphaningAloneHasOneOutcome(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 7))
 	alone, besides := 0, 0
 	for range 3000 {

@@ -131,7 +131,7 @@ func TestNamespaceTakesItsContentsPodsFirst(t *testing.T) {
 	res := c.delete(background, Rules{}, "ns")
 	expect(t, res, "gone holds", "gone waits", "stuck ns contents", "stuck z other-finalizer", "unchanged outside owner-solid")
 	if len(res.Notes) != 1 || res.Notes[0].What != ForeignFinalizer {
-		t.Errorf("notes: %v", res.Notes)
+		t.Errorf("the notes are %v, want one about the foreign finalizer", res.Notes)
 	}
 }
 
@@ -147,7 +147,7 @@ func TestDefinitionTakesItsObjects(t *testing.T) {
 }
 
 // A namespace that goes because its owner does is emptied as well.
-func TestCascadeReachesContents(t *testing.T) {
+func TestCascadeEmptiesNamespaces(t *testing.T) {
 	c := newCluster()
 	c.put("World", "", graph.Record{Name: "root"})
 	c.put("Namespace", "", graph.Record{Name: "ns"}, "root")
@@ -268,10 +268,10 @@ func TestControllerThatStays(t *testing.T) {
 	ref.Controller = graph.True
 	c.put("Thing", "n", graph.Record{Name: "child", References: []graph.Reference{ref}})
 	if res := c.delete(background, Rules{}, "child"); len(res.Notes) != 1 || res.Notes[0].What != ControllerReacts {
-		t.Errorf("notes: %v", res.Notes)
+		t.Errorf("the notes are %v, want one about the controller", res.Notes)
 	}
 	if res := c.delete(background, Rules{}, "set"); len(res.Notes) != 0 {
-		t.Errorf("notes: %v", res.Notes)
+		t.Errorf("the notes are %v, want none", res.Notes)
 	}
 }
 

@@ -31,6 +31,6 @@ func TestTookEndsWithTheLastEvent(t *testing.T) {
 		t.Fatalf("%+v", res)
 	}
 	if res.Took > 5*time.Second {
-		t.Errorf("it takes %s", res.Took)
+		t.Errorf("the deletion takes %s, want at most 5s", res.Took)
 	}
 }

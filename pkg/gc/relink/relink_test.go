@@ -98,12 +98,12 @@ func TestOwnersComeFirst(t *testing.T) {
 		}
 	}
 	if len(at) != 6 || at["y"] != 1 || at["x"] <= at["y"] || at["a"] <= at["x"] || max(at["r1"], at["r2"]) <= at["a"] || at["self"] != 1 {
-		t.Errorf("levels: %v", at)
+		t.Errorf("the objects are in the levels %v", at)
 	}
 }
 
-// TestWhatNobodyCanTellIsLeft: references without a certain new owner are left, with the reason.
-func TestWhatNobodyCanTellIsLeft(t *testing.T) {
+// TestAmbiguousReferencesAreLeft: references without a certain new owner are left, with the reason.
+func TestAmbiguousReferencesAreLeft(t *testing.T) {
 	w := newWorld()
 	w.add(maps, "n", "taken")
 	other := w.add(maps, "n", "other")
@@ -141,7 +141,7 @@ func TestWhatNobodyCanTellIsLeft(t *testing.T) {
 		t.Errorf("left: %v, not %v", got, want)
 	}
 	if len(p.Levels) != 1 || len(p.Levels[0]) != 1 || p.Levels[0][0].Object.Record.Name != "linked" || p.Levels[0][0].Links[0].Owner.Key.UID != "new-copied" {
-		t.Errorf("links: %+v", p.Levels)
+		t.Errorf("the links are %+v", p.Levels)
 	}
 	if p := w.plan(func(r *graph.Record) bool { return r.Namespace == "elsewhere" }); len(p.Left)+len(p.Levels) > 0 {
 		t.Errorf("of another namespace: %+v", p)

@@ -22,8 +22,8 @@ type shortened struct {
 
 func (s shortened) Print(out io.Writer) error { return s.PrintPlan(out, s.limit) }
 
-// TestAfterwards: reports on what a command has changed, as text and JSON.
-func TestAfterwards(t *testing.T) {
+// TestReportsOfChanges: reports on what a command has changed, as text and JSON.
+func TestReportsOfChanges(t *testing.T) {
 	one := Object{Group: "apps", Resource: "deployments", Namespace: "shop", Name: "web", UID: "1"}
 	two := Object{Resource: "configmaps", Namespace: "shop", Name: "settings", UID: "2"}
 	deleted := func(d Deleted) Deleted {

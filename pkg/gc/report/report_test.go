@@ -373,8 +373,8 @@ func TestGraphIsServed(t *testing.T) {
 	}
 }
 
-// TestScreens compares what reap status --watch draws with golden files. No line may be longer than the terminal is wide.
-func TestScreens(t *testing.T) {
+// TestStatusScreens compares what reap status --watch draws with golden files. No line may be longer than the terminal is wide.
+func TestStatusScreens(t *testing.T) {
 	all := ""
 	for _, size := range []struct{ columns, rows int }{{80, 24}, {200, 50}, {40, 8}} {
 		lines := status(world()).Screen("https://127.0.0.1:6443", size.columns, size.rows)
@@ -399,8 +399,8 @@ func TestScreens(t *testing.T) {
 	}
 }
 
-// TestBar: no work counts as done.
-func TestBar(t *testing.T) {
+// TestProgressBar: no work counts as done.
+func TestProgressBar(t *testing.T) {
 	for _, c := range []struct {
 		done, all int
 		want      string

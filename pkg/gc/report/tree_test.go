@@ -124,7 +124,7 @@ func TestTreeCountsWhatItCuts(t *testing.T) {
 	for limit := 1; limit <= whole.Count; limit++ {
 		tree := NewTree(g, g.View, TreeOptions{Limit: limit}, Basis{}, now)
 		if tree.Count != whole.Count || len(tree.Nodes) != limit {
-			t.Errorf("limit %d: %d of %d", limit, len(tree.Nodes), tree.Count)
+			t.Errorf("with the limit %d the tree shows %d nodes and counts %d, want %d", limit, len(tree.Nodes), tree.Count, whole.Count)
 		}
 		var out bytes.Buffer
 		if err := tree.Print(&out); err != nil || strings.Contains(out.String(), "--limit=0") != (limit < whole.Count) {

@@ -1,4 +1,5 @@
-package integration
+// Package databases runs database servers of others for tests: real ones, each for one test alone.
+package databases
 
 import (
 	"context"
@@ -8,13 +9,16 @@ import (
 	"path/filepath"
 	"syscall"
 	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/reap-dev/reap/tests/program"
 )
 
-// daemon is a server of somebody else's that a test runs for itself. It keeps all that it has below top. Its methods
+// Server is a server of somebody else's that a test runs for itself. It keeps all that it has below top. Its methods
 // belong to one goroutine.
-type daemon struct {
+type Server struct {
 	name    string // for people
 	top     string
 	log     string              // the file with what it writes
@@ -24,20 +28,21 @@ type daemon struct {
 
 	program string
 	args    []string
+	ready   []string  // a command that fails until the server takes clients; empty if it does once it listens
 	cmd     *exec.Cmd // nil while it does not run
 }
 
-// newDaemon makes the directory of a daemon and finds it an address. The daemon ends with the test.
-func newDaemon(t *testing.T, name string, quit syscall.Signal) *daemon {
+// newServer makes the directory of a server and finds it an address. The server ends with the test.
+func newServer(t *testing.T, name string, quit syscall.Signal) *Server {
 	t.Helper()
 	// Not below t.TempDir: others may not enter that, and a path to a socket has to be short.
 	top, err := os.MkdirTemp("", "reap-"+name+"-")
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := &daemon{name: name, top: top, log: program.LogFile(top), address: freeAddress(t), quit: quit}
+	d := &Server{name: name, top: top, log: program.LogFile(top), address: freeAddress(t), quit: quit}
 	t.Cleanup(func() {
-		d.stop()
+		d.Stop()
 		if t.Failed() {
 			raw, _ := os.ReadFile(d.log) // what there is helps
 			t.Logf("log of %s:\n%s", name, raw)
@@ -49,8 +54,8 @@ func newDaemon(t *testing.T, name string, quit syscall.Signal) *daemon {
 	return d
 }
 
-// asOrdinaryUser has a daemon that refuses to run as root run as nobody.
-func (d *daemon) asOrdinaryUser(t *testing.T) {
+// asOrdinaryUser has a server that refuses to run as root run as nobody.
+func (d *Server) asOrdinaryUser(t *testing.T) {
 	t.Helper()
 	if os.Geteuid() != 0 {
 		return
@@ -62,9 +67,9 @@ func (d *daemon) asOrdinaryUser(t *testing.T) {
 	d.user = &syscall.Credential{Uid: nobody, Gid: nobody}
 }
 
-func (d *daemon) path(name string) string { return filepath.Join(d.top, name) }
+func (d *Server) path(name string) string { return filepath.Join(d.top, name) }
 
-func (d *daemon) port(t *testing.T) string {
+func (d *Server) port(t *testing.T) string {
 	t.Helper()
 	_, port, err := net.SplitHostPort(d.address)
 	if err != nil {
@@ -73,7 +78,7 @@ func (d *daemon) port(t *testing.T) string {
 	return port
 }
 
-func (d *daemon) command(program string, args ...string) *exec.Cmd {
+func (d *Server) command(program string, args ...string) *exec.Cmd {
 	cmd := exec.Command(program, args...)
 	cmd.Dir = d.top
 	cmd.Env = []string{"HOME=" + d.top, "PATH=" + os.Getenv("PATH"), "LC_ALL=C"}
@@ -81,20 +86,24 @@ func (d *daemon) command(program string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// prepare runs a program of the daemon's to its end.
-func (d *daemon) prepare(t *testing.T, program string, args ...string) {
+// Prepare runs a program to its end, as the server's user and in its directory.
+func (d *Server) Prepare(t *testing.T, program string, args ...string) {
 	t.Helper()
 	if out, err := d.command(program, args...).CombinedOutput(); err != nil {
 		t.Fatalf("%s: %v\n%s", program, err, out)
 	}
 }
 
-// start starts the daemon, and returns when it listens. Without a program it is the one from before.
-func (d *daemon) start(t *testing.T, command ...string) {
+// run starts the server by a command, and returns when it takes clients.
+func (d *Server) run(t *testing.T, command ...string) {
 	t.Helper()
-	if len(command) > 0 {
-		d.program, d.args = command[0], command[1:]
-	}
+	d.program, d.args = command[0], command[1:]
+	d.Start(t)
+}
+
+// Start starts the server again that Stop has ended, and returns when it takes clients. It fails the test if it does not within two minutes.
+func (d *Server) Start(t *testing.T) {
+	t.Helper()
 	log, err := os.OpenFile(d.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		t.Fatal(err)
@@ -106,17 +115,26 @@ func (d *daemon) start(t *testing.T, command ...string) {
 		t.Fatal(err)
 	}
 	d.cmd = cmd
-	await(t, d.name, func(ctx context.Context) (bool, any) {
+	var refused error
+	err = wait.PollUntilContextTimeout(t.Context(), 20*time.Millisecond, 2*time.Minute, true, func(ctx context.Context) (bool, error) {
 		c, err := (&net.Dialer{}).DialContext(ctx, "tcp", d.address)
 		if err != nil {
-			return false, err
+			refused = err
+			return false, nil
 		}
-		return c.Close() == nil, nil
+		if err := c.Close(); err != nil || len(d.ready) == 0 {
+			return err == nil, err
+		}
+		refused = d.command(d.ready[0], d.ready[1:]...).Run()
+		return refused == nil, nil
 	})
+	if err != nil {
+		t.Fatalf("starting %s: %v; the last answer was %v", d.name, err, refused)
+	}
 }
 
-// stop ends the daemon, if it runs.
-func (d *daemon) stop() {
+// Stop ends the server, if it runs, without waiting for its clients.
+func (d *Server) Stop() {
 	if d.cmd == nil {
 		return
 	}

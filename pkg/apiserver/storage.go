@@ -1,0 +1,165 @@
+package apiserver
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.etcd.io/etcd/client/v3/kubernetes"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	apifeatures "k8s.io/apiserver/pkg/features"
+	"k8s.io/apiserver/pkg/registry/generic"
+	serveroptions "k8s.io/apiserver/pkg/server/options"
+	"k8s.io/apiserver/pkg/storage"
+	"k8s.io/apiserver/pkg/storage/cacher"
+	"k8s.io/apiserver/pkg/storage/etcd3"
+	"k8s.io/apiserver/pkg/storage/feature"
+	"k8s.io/apiserver/pkg/storage/storagebackend"
+	"k8s.io/apiserver/pkg/storage/storagebackend/factory"
+	"k8s.io/apiserver/pkg/storage/value/encrypt/identity"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/kubernetes/cmd/kube-apiserver/app"
+)
+
+// inProcess gives every resource a store that calls a datastore in this process, where kube-apiserver would dial one.
+//
+// kube-apiserver makes its clients in a private function, but lets each resource's options name the function that makes its
+// store. What it makes without those options goes on dialing, seldom: health checks, the size for the metrics, and the
+// allocators of ports.
+type inProcess struct {
+	*serveroptions.StorageFactoryRestOptionsFactory
+	client func() *clientv3.Client
+}
+
+// useInProcess sets the options of all resources: the API server's own, the aggregator's and custom ones.
+func useInProcess(config *app.Config, client func() *clientv3.Client) error {
+	for _, getter := range []*generic.RESTOptionsGetter{
+		&config.KubeAPIs.ControlPlane.Generic.RESTOptionsGetter,
+		&config.Aggregator.GenericConfig.RESTOptionsGetter,
+		&config.ApiExtensions.GenericConfig.RESTOptionsGetter,
+		&config.ApiExtensions.ExtraConfig.CRDRESTOptionsGetter,
+	} {
+		dialing, ok := (*getter).(*serveroptions.StorageFactoryRestOptionsFactory)
+		if !ok {
+			return fmt.Errorf("unknown storage options %T", *getter)
+		}
+		*getter = inProcess{dialing, client}
+	}
+	return nil
+}
+
+// GetRESTOptions implements generic.RESTOptionsGetter.
+func (p inProcess) GetRESTOptions(resource schema.GroupResource, example runtime.Object) (generic.RESTOptions, error) {
+	o, err := p.StorageFactoryRestOptionsFactory.GetRESTOptions(resource, example)
+	if err != nil {
+		return o, err
+	}
+	cached, err := p.cached(resource)
+	if err != nil {
+		return o, err
+	}
+	o.Decorator = p.decorator(cached)
+	return o, nil
+}
+
+// cached reports whether a resource has a watch cache. It has none unless the user asks for it.
+func (p inProcess) cached(resource schema.GroupResource) (bool, error) {
+	if !p.Options.EnableWatchCache {
+		return false, nil
+	}
+	sizes, err := serveroptions.ParseWatchCacheSizes(p.Options.WatchCacheSizes)
+	if err != nil {
+		return false, err
+	}
+	size, named := sizes[resource]
+	return !named || size > 0, nil
+}
+
+// decorator does what generic.UndecoratedStorage does, or registry.StorageWithCacher.
+func (p inProcess) decorator(cached bool) generic.StorageDecorator {
+	return func(
+		config *storagebackend.ConfigForResource,
+		prefix string,
+		keyOf func(runtime.Object) (string, error),
+		newObject, newList func() runtime.Object,
+		attributes storage.AttrFunc,
+		triggers storage.IndexerFuncs,
+		indexers *cache.Indexers,
+	) (storage.Interface, factory.DestroyFunc, error) {
+		store, destroy, err := p.newStore(config, newObject, newList, prefix)
+		if err != nil || !cached {
+			return store, destroy, err
+		}
+		watchCache, err := cacher.NewCacherFromConfig(cacher.Config{
+			Storage:             store,
+			Versioner:           storage.APIObjectVersioner{},
+			GroupResource:       config.GroupResource,
+			EventsHistoryWindow: config.EventsHistoryWindow,
+			ResourcePrefix:      prefix,
+			KeyFunc:             keyOf,
+			NewFunc:             newObject,
+			NewListFunc:         newList,
+			GetAttrsFunc:        attributes,
+			IndexerFuncs:        triggers,
+			Indexers:            indexers,
+			Codec:               config.Codec,
+		})
+		if err != nil {
+			destroy()
+			return nil, nil, err
+		}
+		delegator := cacher.NewCacheDelegator(watchCache, store)
+		return delegator, sync.OnceFunc(func() {
+			delegator.Stop()
+			watchCache.Stop()
+			destroy()
+		}), nil
+	}
+}
+
+// newStore does what kube-apiserver's newETCD3Storage does with a client of its own. There is no compactor: a datastore in
+// this process compacts itself.
+func (p inProcess) newStore(config *storagebackend.ConfigForResource, newObject, newList func() runtime.Object, prefix string) (storage.Interface, factory.DestroyFunc, error) {
+	client := &kubernetes.Client{Client: p.client()}
+	client.Kubernetes = client
+	client.KV = etcd3.NewETCDLatencyTracker(client.KV)
+	transformer := config.Transformer
+	if transformer == nil {
+		transformer = identity.NewEncryptCheckTransformer()
+	}
+	versioner := storage.APIObjectVersioner{}
+	decoder := etcd3.NewDefaultDecoder(config.Codec, versioner)
+	unsafeDeletion := utilfeature.DefaultFeatureGate.Enabled(apifeatures.AllowUnsafeMalformedObjectDeletion)
+	if unsafeDeletion {
+		transformer = etcd3.WithCorruptObjErrorHandlingTransformer(transformer)
+		decoder = etcd3.WithCorruptObjErrorHandlingDecoder(decoder)
+	}
+	store, err := etcd3.New(client, nil, config.Codec, newObject, newList, config.Prefix, prefix, config.GroupResource,
+		transformer, config.LeaseManagerConfig, decoder, versioner)
+	if err != nil {
+		_ = client.Close() // it has no connection
+		return nil, nil, err
+	}
+	// Subresources share a store, and each destroys it.
+	destroy := sync.OnceFunc(func() {
+		store.Close()
+		_ = client.Close() // it has no connection
+	})
+	if unsafeDeletion {
+		return etcd3.NewStoreWithUnsafeCorruptObjectDeletion(store, config.GroupResource), destroy, nil
+	}
+	return store, destroy, nil
+}
+
+// checkProgress lets kube-apiserver learn whether the datastore tells watches their progress, on which watch caches
+// depend. It asks each endpoint once, and a client in this process has none.
+func checkProgress(ctx context.Context, client *clientv3.Client) {
+	feature.DefaultFeatureSupportChecker.CheckClient(ctx, oneEndpoint{client}, storage.RequestWatchProgress)
+}
+
+type oneEndpoint struct{ *clientv3.Client }
+
+func (oneEndpoint) Endpoints() []string { return []string{"in-process"} }

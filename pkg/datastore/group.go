@@ -1,0 +1,107 @@
+package datastore
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+
+	"github.com/k3s-io/kine/pkg/server"
+)
+
+// maxGroup is how many rows one transaction takes.
+const maxGroup = 64
+
+// group commits the rows that are written at the same time in one transaction: with one for each, every write would wait for the
+// syncs of all before it, and write the same pages of the indexes again.
+type group struct {
+	database server.Dialect
+	rows     chan *insertion
+}
+
+// insertion is a row that is to be written.
+type insertion struct {
+	key              string
+	created, deleted bool
+	previous, ttl    int64
+	value            []byte
+
+	written chan struct{} // closed when what follows is known
+	id      int64         // 0 if the key is no longer as it was at previous
+	err     error
+}
+
+func newGroup(database server.Dialect) *group {
+	return &group{database: database, rows: make(chan *insertion)}
+}
+
+// insert returns when the row is committed or refused. Whether it will be is unknown if ctx ends before.
+func (g *group) insert(ctx context.Context, r *insertion) (int64, error) {
+	r.written = make(chan struct{})
+	select {
+	case g.rows <- r:
+	case <-ctx.Done():
+		return 0, context.Cause(ctx)
+	}
+	select {
+	case <-r.written:
+		return r.id, r.err
+	case <-ctx.Done():
+		return 0, context.Cause(ctx)
+	}
+}
+
+// run writes rows until ctx ends. Those that it has begun with it writes.
+func (g *group) run(ctx context.Context) {
+	for {
+		var rows []*insertion
+		select {
+		case <-ctx.Done():
+			return
+		case r := <-g.rows:
+			rows = append(rows, r)
+		}
+		for more := true; more && len(rows) < maxGroup; {
+			select {
+			case r := <-g.rows:
+				rows = append(rows, r)
+			default:
+				more = false
+			}
+		}
+		g.write(context.WithoutCancel(ctx), rows)
+	}
+}
+
+// write writes rows and says what became of each. If they cannot be written together, each is tried alone: one may be too large for a
+// disk that has room for another.
+func (g *group) write(ctx context.Context, rows []*insertion) {
+	err := g.commit(ctx, rows)
+	if err != nil && len(rows) > 1 {
+		for _, r := range rows {
+			g.write(ctx, []*insertion{r})
+		}
+		return
+	}
+	for _, r := range rows {
+		if err != nil {
+			r.id, r.err = 0, err
+		}
+		close(r.written)
+	}
+}
+
+// commit writes rows in one transaction. An error means that none is written. A row whose key has been written meanwhile is left out.
+func (g *group) commit(ctx context.Context, rows []*insertion) error {
+	tx, err := g.database.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelSerializable})
+	if err != nil {
+		return err
+	}
+	for _, r := range rows {
+		r.id, r.err = tx.Insert(ctx, r.key, r.created, r.deleted, r.previous, r.ttl, r.value)
+		// SQLite takes back only the row that is there already.
+		if r.err != nil && !errors.Is(r.err, server.ErrKeyExists) {
+			return errors.Join(r.err, tx.Rollback())
+		}
+	}
+	return tx.Commit()
+}
