@@ -61,11 +61,28 @@ func firstStart(t *testing.T, datastore string, endpoint ...string) (more []stri
 	t.Helper()
 	s := newServer(t.TempDir(), append(endpoint, "--disable", "cronjob")...)
 	s.start(t)
+	want := map[string][]string{
+		"reap is starting":        {" version=", " kubernetes=v", " data=" + s.dir + " ", " datastore=" + datastore + " ", " off=cronjob "},
+		"controllers are running": {" controllers="},
+		"collector is running":    {" workers="},
+		"reap is ready":           {s.URL, " kubeconfig=" + s.Kubeconfig + " ", " took=", ` next="reap kubectl --kubeconfig `},
+	}
+	if len(endpoint) > 0 { // which other servers may use too
+		want["waiting to lead"], want["leading"] = nil, nil
+	} else {
+		want["the data directory is new"] = []string{" datastore=" + datastore, ` durability="each write is synced before it is acknowledged"`}
+	}
 	var log string
+	// The parts start side by side: any of these may be the last.
 	await(t, "the log of the start", func(context.Context) (bool, any) {
 		raw := s.logFrom(0)
 		log = string(raw[:bytes.LastIndexByte(raw, '\n')+1]) // its whole lines
-		return strings.Contains(log, `msg="reap is ready"`) && strings.Contains(log, `msg="collector is running"`), log
+		for message := range want {
+			if !said(log, message) {
+				return false, log
+			}
+		}
+		return true, nil
 	})
 	leases, err := s.kube.CoordinationV1().Leases(metav1.NamespaceAll).List(t.Context(), metav1.ListOptions{})
 	if err != nil {
@@ -89,28 +106,23 @@ func firstStart(t *testing.T, datastore string, endpoint ...string) (more []stri
 			told[strings.Trim(m[2], `"`)] = m[3] + " "
 		}
 	}
-	want := map[string][]string{
-		"reap is starting":        {" version=", " kubernetes=v", " data=" + s.dir + " ", " datastore=" + datastore + " ", " off=cronjob "},
-		"controllers are running": {" controllers="},
-		"collector is running":    {" workers="},
-		"reap is ready":           {s.URL, " kubeconfig=" + s.Kubeconfig + " ", " took=", ` next="reap kubectl --kubeconfig `},
-	}
-	if len(endpoint) > 0 { // which other servers may use too
-		want["waiting to lead"], want["leading"] = nil, nil
-	} else {
-		want["the data directory is new"] = []string{" datastore=" + datastore, ` durability="each write is synced before it is acknowledged"`}
-	}
 	for message, fields := range want {
-		got, is := told[message]
-		if !is {
-			t.Errorf("the log does not say %q", message)
-		}
 		for _, f := range fields {
-			if !strings.Contains(got, f) {
-				t.Errorf("%q has no %q: %s", message, f, got)
+			if !strings.Contains(told[message], f) {
+				t.Errorf("%q has no %q: %s", message, f, told[message])
 			}
 		}
 		delete(told, message)
 	}
 	return slices.AppendSeq(more, maps.Keys(told))
+}
+
+// said reports whether a log has a record with a message, at any level.
+func said(log, message string) bool {
+	for line := range strings.Lines(log) {
+		if m := logfmt.FindStringSubmatch(strings.TrimSuffix(line, "\n")); m != nil && strings.Trim(m[2], `"`) == message {
+			return true
+		}
+	}
+	return false
 }
