@@ -42,7 +42,8 @@ func newSQLite(ctx context.Context, wg *sync.WaitGroup, cfg *drivers.Config, d *
 		asked.CompactInterval = 0
 		return sqllog.New(kines, wg, &asked)
 	}}
-	return &backend{LogStructured: logstructured.New(log), log: log, watches: watch.NewHub(log, notifyEvery)}, nil
+	kine := logstructured.New(log)
+	return &backend{LogStructured: kine, log: log, watches: watch.NewHub(log, notifyEvery), counts: newCounter(kine.Count)}, nil
 }
 
 // sqliteStatements opens the database and returns kine's statements for it, with our reads.
