@@ -52,7 +52,10 @@ func measures() []measure {
 		measure{"idle", "what a server does while nobody asks for anything", (*bench).idleness},
 		measure{"neighbours", "what others notice of a large cascade", (*bench).neighbours},
 	)
-	all = append(all, measure{"store", "SQLite and the embedded etcd side by side", (*bench).store})
+	all = append(all,
+		measure{"store/cascades", "SQLite and the embedded etcd side by side", (*bench).storeCascades},
+		measure{"store/full", "the same two with many objects", (*bench).storesFull},
+	)
 	for _, a := range attacks {
 		all = append(all, measure{"hostile/" + a.name, a.about, func(b *bench, ctx context.Context) error { return b.hostile(ctx, a) }})
 	}
@@ -91,10 +94,10 @@ func run(ctx context.Context) error {
 	flag.StringVar(&b.datastore, "datastore", "", "the `endpoint` of the servers' datastore, such as etcd (default: SQLite)")
 	flag.StringVar(&b.before, "before", "", "another `binary`: store compares it, with its default datastore")
 	flag.StringVar(&b.graph, "graph-test", "", "the compiled tests of pkg/gc/graph, a `binary`")
-	flag.IntVar(&b.objects, "objects", 2000, "`N`, what all sizes are derived from: wide and deep cascades have 5 N, a full server 10 N, an attack up to 25 N, a large graph 50 N")
+	flag.IntVar(&b.objects, "objects", 2000, "`N`, what all sizes are derived from: wide and deep cascades have 5 N, those of store 10 N, a full server 10 N, full stores 50 N, an attack up to 25 N, a large graph 50 N")
 	flag.IntVar(&b.repeat, "repeat", 3, "how often each cascade runs; the median counts")
 	flag.DurationVar(&b.idle, "idle", time.Minute, "for how long an idle server is watched; half an hour shows more")
-	flag.StringVar(&only, "only", "", "measure `NAME` alone, or a,b; hostile is all of hostile/…: "+strings.Join(names, ", "))
+	flag.StringVar(&only, "only", "", "measure `NAME` alone, or a,b; hostile is all of hostile/…, store of store/…: "+strings.Join(names, ", "))
 	flag.StringVar(&file, "json", "", "also write the figures to `FILE`")
 	flag.Parse()
 	if flag.NArg() > 0 {

@@ -36,9 +36,9 @@ func (b *bench) engines() []engine {
 
 var storePolicies = []metav1.DeletionPropagation{metav1.DeletePropagationBackground, metav1.DeletePropagationForeground, metav1.DeletePropagationOrphan}
 
-// store compares the datastores that come with reap. The engines take turns, so that a machine that is slow for a while is
-// slow for all of them.
-func (b *bench) store(ctx context.Context) error {
+// storeCascades compares cascades on the datastores that come with reap. The engines take turns, so that a machine that is
+// slow for a while is slow for all of them.
+func (b *bench) storeCascades(ctx context.Context) error {
 	engines := b.engines()
 	dirs := make([]string, len(engines))
 	spans := map[string]map[metav1.DeletionPropagation][]span{}
@@ -71,11 +71,19 @@ func (b *bench) store(ctx context.Context) error {
 			}
 		}
 	}
-	started := map[string]float64{}
 	for _, e := range engines {
 		for _, policy := range storePolicies {
 			b.reportCascade(e, policy, median(spans[e.name][policy]), spans["before"][policy])
 		}
+	}
+	return nil
+}
+
+// storesFull follows each datastore from new to many objects and back.
+func (b *bench) storesFull(ctx context.Context) error {
+	engines := b.engines()
+	started := map[string]float64{}
+	for _, e := range engines {
 		var err error
 		if started[e.name], err = b.fill(ctx, e); err != nil {
 			return fmt.Errorf("%s, with many objects: %w", e.name, err)
