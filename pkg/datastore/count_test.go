@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"sync"
 	"testing"
 
 	"github.com/k3s-io/kine/pkg/server"
@@ -88,6 +89,32 @@ func TestCountsOfPagesReadNoFurther(t *testing.T) {
 	}
 	if most := int64(2 * len(all)); s.read > most {
 		t.Errorf("the store counted %d keys, want at most %d", s.read, most)
+	}
+}
+
+// TestStoreOfSQLiteCountsByPages: the store's counts go through a counter of its own.
+func TestStoreOfSQLiteCountsByPages(t *testing.T) {
+	ctx, stop := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer stop()
+	config, d := sqliteConfig(t)
+	b, err := newSQLite(ctx, &wg, config, d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ends []string
+	b.counts.count = func(_ context.Context, _, end string, _ int64) (int64, int64, error) {
+		ends = append(ends, end)
+		return 1, 1, nil
+	}
+	for _, from := range []string{"/a", "/b"} {
+		if _, _, err := b.Count(ctx, from, "/z", 1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if want := []string{"/z", "/b"}; !slices.Equal(ends, want) {
+		t.Errorf("counts of two pages ended at %v, want %v", ends, want)
 	}
 }
 
