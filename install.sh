@@ -244,7 +244,7 @@ fetch() {
 	shift 2
 	why=$("$@" 2>&1) && return 0
 	why=$(printf '%s' "$why" | tr '\n' ' ')
-	die "cannot fetch $source${why:+ ($why)}${INSTALL_REAP_BASE_URL:+, which INSTALL_REAP_BASE_URL names}; nothing was changed"
+	die "cannot fetch $source${why:+ ($why)}; INSTALL_REAP_BASE_URL and INSTALL_REAP_VERSION say where releases are; nothing was changed"
 }
 
 # beside: the directory of this script, if a release lies in it.
@@ -299,7 +299,7 @@ locate() {
 		elif [ -f "$base/$asset" ]; then
 			from=$base
 		else
-			die "no $asset in $base (INSTALL_REAP_BASE_URL), nor in its directory $version; nothing was changed"
+			die "no $asset in $base (INSTALL_REAP_BASE_URL), nor in its directory $version (INSTALL_REAP_VERSION); nothing was changed"
 		fi
 		return 0
 	fi

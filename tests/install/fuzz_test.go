@@ -644,8 +644,14 @@ func (c call) checkDefinition(t *testing.T, unit, rcScript, environment, image s
 		recorded, _, _ = strings.Cut(recorded, "\n")
 		script = "set -- " + recorded + "\n" + script
 	case rcScript != "":
-		_, rcScript, _ = strings.Cut(rcScript, "\n")
-		script = strings.ReplaceAll(rcScript, "/etc/reap/", image+"/etc/reap/") + "\neval \"set -- $command_args\"\nshift\n" + script
+		var lines []string
+		for line := range strings.Lines(rcScript) {
+			if strings.HasPrefix(line, "[ ! -f /etc/reap/") {
+				line = strings.ReplaceAll(line, "/etc/reap/", image+"/etc/reap/")
+			}
+			lines = append(lines, line)
+		}
+		script = strings.Join(lines[1:], "") + "eval \"set -- $command_args\"\nshift\n" + script
 	default:
 		return // no service
 	}
