@@ -101,7 +101,8 @@ func TestAlarmOfEtcdIsExplainedAndTakenBack(t *testing.T) {
 	if err == nil {
 		t.Fatal("etcd takes writes in spite of its alarm")
 	}
-	if code, text := Explain("Internal error occurred: " + err.Error()); code != http.StatusInsufficientStorage || !strings.Contains(text, "the quota of etcd is used up") {
+	code, text := Explain("Internal error occurred: " + err.Error())
+	if code != http.StatusInsufficientStorage || !strings.Contains(text, "the quota of etcd is used up") {
 		t.Errorf("%v is explained as %d %q", err, code, text)
 	}
 	eventually(t, func() error {
