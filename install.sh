@@ -198,8 +198,10 @@ usable() {
 unmake() {
 	while [ -n "$made" ]; do
 		rmdir "$made" 2>/dev/null || :
-		[ "$made" != "$made_first" ] || return 0
-		made=${made%/*}
+		case $made in
+		"$made_first") made= ;;
+		*) made=${made%/*} ;;
+		esac
 	done
 }
 
@@ -277,7 +279,12 @@ locate() {
 		fi
 		base=https://github.com/reap-dev/reap/releases/download
 	fi
-	base=${base#file://}
+	case $base in
+	file://*)
+		base=${base#file://}
+		base=${base:-/}
+		;;
+	esac
 	case $base in
 	http://* | https://*)
 		case $version:$base in

@@ -355,3 +355,22 @@ func TestInterruptedUninstallRemovesNothing(t *testing.T) {
 		})
 	}
 }
+
+func TestDirectoryOfTheBinaryIsReadFromTheDefinition(t *testing.T) {
+	for _, tc := range []struct{ kind, definition, want string }{
+		{Systemd, "ExecStart=/usr/local/bin/reap server --disable=gc\n", "/usr/local/bin"},
+		{Systemd, "ExecStart=/opt/reap/bin/reap server\n", "/opt/reap/bin"},
+		{Systemd, "ExecStart=/reap server\n", "/"},
+		{Systemd, "ExecStart=bin/reap server\n", ""},
+		{Systemd, "ExecStart=/usr/bin/env /usr/bin/reap server\n", ""},
+		{Systemd, "", ""},
+		{OpenRC, "command=/usr/local/bin/reap\n", "/usr/local/bin"},
+		{OpenRC, "command=/reap\n", "/"},
+		{OpenRC, "command=reap\n", ""},
+		{None, "ExecStart=/reap server\n", ""},
+	} {
+		if got := definedBinDir(tc.kind, tc.definition); got != tc.want {
+			t.Errorf("definedBinDir(%s, %q) = %q, want %q", tc.kind, tc.definition, got, tc.want)
+		}
+	}
+}

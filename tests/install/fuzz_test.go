@@ -89,6 +89,8 @@ func FuzzInstall(f *testing.F) {
 		{"INSTALL_REAP_NAME=" + strings.Repeat("x", 250)},
 		{"INSTALL_REAP_BASE_URL={site}/v1"},
 		{"INSTALL_REAP_BASE_URL=file://{site}"},
+		{"INSTALL_REAP_BASE_URL=file:///"},
+		{"INSTALL_REAP_BASE_URL=/"},
 		{"INSTALL_REAP_BASE_URL={url}"},
 		{"INSTALL_REAP_BASE_URL={url}/[1-9]$(canary)"},
 		{"INSTALL_REAP_BASE_URL={site}/v1/$(canary)"},
@@ -420,10 +422,11 @@ func (c call) mayBeTried() bool {
 	if strings.Trim(image, "/") == "" || image[0] == '/' && image != c.root && !strings.HasPrefix(image, c.root+"/") {
 		return false
 	}
-	base := strings.TrimPrefix(c.environment["INSTALL_REAP_BASE_URL"], "file://")
-	if base == "" || strings.Trim(base, "/") == "" {
+	base := c.environment["INSTALL_REAP_BASE_URL"]
+	if base == "" {
 		return false // the project's own page
 	}
+	base = strings.TrimPrefix(base, "file://")
 	return !strings.HasPrefix(base, "http") || base == c.url || strings.HasPrefix(base, c.url+"/")
 }
 
