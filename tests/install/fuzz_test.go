@@ -50,16 +50,13 @@ func FuzzInstall(f *testing.F) {
 	}
 	b := newBench(f)
 	for i, settings := range [][]string{
-		{},
-		{"--tls-san", "it's $(canary) \"`canary`\" \\ %h $HOME ~ * ;canary"},
-		{"INSTALL_REAP_EXEC=--tls-san $(canary) `canary` 'a b' *\t\n--log-level=debug", "--tls-san=x"},
-		{"INSTALL_REAP_EXEC=server"},
-		{"server", "--disable=gc"},
+		{"--tls-san", "it's $(canary) \"`canary`\" \\ %h $HOME ~ * ;canary", "REAP_X=it's $(canary) \"`canary`\" \\ %h $HOME ~ * ;canary", "REAP_Y="},
+		{"INSTALL_REAP_EXEC=--tls-san $(canary) `canary` 'a b' *\t\n--log-level=debug", "--tls-san", "--help", "--generate-bash-completion"},
+		{"INSTALL_REAP_EXEC=server", "INSTALL_REAP_NAME=bench", "INSTALL_REAP_VERSION=v1", "INSTALL_REAP_SYSTEMD_DIR=/usr/lib/systemd/system"},
+		{"server", "--disable=gc", "INSTALL_REAP_BIN_DIR=/", "INSTALL_REAP_SYMLINK=skip"},
+		{"--", "--disable=gc", "INSTALL_REAP_ROOT={root}/image", "INSTALL_REAP_SKIP_START=true"},
 		{"gc; canary"},
 		{"server", ""},
-		{"--", "--disable=gc"},
-		{"--tls-san", "--help"},
-		{"--tls-san", "--generate-bash-completion"},
 		{"--help", "$(canary)"},
 		{"--tls-san=a\nExecStartPre=/bin/canary"},
 		{"--tls-san=a\rExecStartPre=/bin/canary\r"},
@@ -69,21 +66,18 @@ func FuzzInstall(f *testing.F) {
 		{strings.Repeat("x", 10<<10)},
 		{"--data-dir=" + strings.Repeat("x", 10<<10)},
 		{"--config=[" + strings.Repeat("x", 10<<10)},
-		{"REAP_X=it's $(canary) \"`canary`\" \\ %h $HOME ~ * ;canary", "REAP_Y="},
 		{"REAP_X=a\nREAP_Y=b"},
 		{"REAP_X=a\rREAP_Y=b"},
 		{"REAP_X=\xff"},
 		{"REAP_X=\x7f"},
 		{"REAP_DATA_DIR=relative"},
 		{"REAP_DATA_DIR=/../../$(canary)"},
-		{"INSTALL_REAP_VERSION=v1"},
 		{"INSTALL_REAP_VERSION=v1;canary"},
 		{"INSTALL_REAP_VERSION=v1\ncanary"},
 		{"INSTALL_REAP_VERSION=../site/v1"},
 		{"INSTALL_REAP_VERSION=.."},
 		{"INSTALL_REAP_VERSION=-v"},
 		{"INSTALL_REAP_VERSION=" + strings.Repeat("9", 10<<10)},
-		{"INSTALL_REAP_NAME=bench"},
 		{"INSTALL_REAP_NAME=$(canary)"},
 		{"INSTALL_REAP_NAME=../x"},
 		{"INSTALL_REAP_NAME=" + strings.Repeat("x", 250)},
@@ -98,12 +92,10 @@ func FuzzInstall(f *testing.F) {
 		{"INSTALL_REAP_BASE_URL={site}/" + strings.Repeat("x", 10<<10)},
 		{"INSTALL_REAP_BASE_URL=" + odd[0]},
 		{"INSTALL_REAP_BASE_URL=" + odd[1]},
-		{"INSTALL_REAP_BASE_URL=" + odd[2]},
 		{"INSTALL_REAP_BASE_URL=-t.tar.gz"},
 		{"INSTALL_REAP_BASE_URL=canary:x.tar.gz"},
 		{"INSTALL_REAP_BASE_URL=hostile.tar.gz"},
 		{"INSTALL_REAP_BIN_DIR=/opt/new/bin", "INSTALL_REAP_VERSION=v3"},
-		{"INSTALL_REAP_BIN_DIR=/"},
 		{"INSTALL_REAP_BIN_DIR=/../bin"},
 		{"INSTALL_REAP_BIN_DIR=/opt/../../../etc"},
 		{"INSTALL_REAP_BIN_DIR=relative"},
@@ -111,20 +103,16 @@ func FuzzInstall(f *testing.F) {
 		{"INSTALL_REAP_BIN_DIR=/opt/a/" + strings.Repeat("x", 300)},
 		{"INSTALL_REAP_BIN_DIR=" + strings.Repeat("/x", 5000)},
 		{"INSTALL_REAP_BIN_DIR=/usr/file"},
-		{"INSTALL_REAP_SYSTEMD_DIR=/usr/lib/systemd/system"},
 		{"INSTALL_REAP_SYSTEMD_DIR=/../units"},
 		{"INSTALL_REAP_SYSTEMD_DIR=/usr/file/units"},
 		{"INSTALL_REAP_SYSTEMD_DIR=/" + strings.Repeat("x", 300)},
 		{"INSTALL_REAP_SYSTEMD_DIR=/units\n"},
-		{"INSTALL_REAP_ROOT={root}/image"},
 		{"INSTALL_REAP_ROOT={root}/image", "INSTALL_REAP_VERSION=v3"},
 		{"INSTALL_REAP_ROOT={root}/$(canary)"},
 		{"INSTALL_REAP_ROOT={root}/usr/file"},
 		{"INSTALL_REAP_ROOT=relative"},
-		{"INSTALL_REAP_SYMLINK=skip"},
 		{"INSTALL_REAP_SYMLINK=$(canary)"},
 		{"INSTALL_REAP_FORCE=x} canary ${y"},
-		{"INSTALL_REAP_SKIP_START=true"},
 		{"INSTALL_REAP_SKIP_ENABLE=" + strings.Repeat("x", 10<<10)},
 		{"INSTALL_REAP_SKIP_DOWNLOAD=true"},
 	} {
@@ -138,6 +126,7 @@ func FuzzInstall(f *testing.F) {
 		}
 	}
 	f.Fuzz(func(t *testing.T, kind uint8, settings string, seed uint64) {
+		t.Parallel()
 		var list []string
 		if settings != "" {
 			list = strings.Split(settings, "\x00")
@@ -194,11 +183,21 @@ type bench struct {
 	sh       string
 	site     string
 	here     string
-	canary   string // there if anything has run that a setting contains
 	url      string
 	releases [][]byte // the binaries
 	script   string
 }
+
+// release is a made-up one, which hands `reap service` to the program that is tested, but for its help, which is asked for
+// before each installation and takes as long as the rest.
+const release = `#!%s
+case "$*" in
+"service install --help") exec cat %s ;;
+"service uninstall --help") exec cat %s ;;
+"service "*) exec %s "$@" ;;
+esac
+echo 'reap version %s (commit 1234567, built unknown)'
+`
 
 func newBench(f *testing.F) *bench {
 	f.Helper()
@@ -223,7 +222,6 @@ func newBench(f *testing.F) *bench {
 	}
 	b.sh = find("sh")
 	busybox := find("busybox")
-	b.canary = filepath.Join(b.dir, "canary-ran")
 	b.shells = [2][]string{{b.sh}, {busybox, "sh"}}
 	for i, further := range []string{"curl getconf", "wget"} {
 		b.tools[i] = filepath.Join(b.dir, fmt.Sprintf("tools%d", i))
@@ -236,7 +234,6 @@ func newBench(f *testing.F) *bench {
 			}
 			must(os.Symlink(target, filepath.Join(b.tools[i], tool)))
 		}
-		must(os.WriteFile(filepath.Join(b.tools[i], "canary"), fmt.Appendf(nil, "#!%s\n: >%s\n", b.sh, b.canary), 0o755))
 	}
 	var err error
 	b.script, err = filepath.Abs("../../install.sh")
@@ -247,14 +244,20 @@ func newBench(f *testing.F) *bench {
 	if program == "" {
 		f.Fatal("$REAP_BINARY names no binary: run this with ./scripts/test tests/install")
 	}
+	help := map[string]string{}
+	for _, command := range []string{"install", "uninstall"} {
+		out, err := exec.Command(program, "service", command, "--help").Output()
+		must(err)
+		help[command] = filepath.Join(b.dir, command+".help")
+		must(os.WriteFile(help[command], out, 0o644))
+	}
 	asset := "reap-linux-" + arch
 	b.site = filepath.Join(b.dir, nested, "site")
 	b.here = filepath.Join(b.dir, nested, "here")
 	must(os.MkdirAll(b.here, 0o755))
 	var sums []byte // of the last
 	for _, version := range []string{"v1", "v2", "latest"} {
-		release := fmt.Appendf(nil, "#!%s\n[ \"${1-}\" != service ] || exec %s \"$@\"\necho 'reap version %s (commit 1234567, built unknown)'\n",
-			b.sh, program, strings.Replace(version, "latest", "v2", 1))
+		release := fmt.Appendf(nil, release, b.sh, help["install"], help["uninstall"], program, strings.Replace(version, "latest", "v2", 1))
 		sums = fmt.Appendf(nil, "%x  %s\n", sha256.Sum256(release), asset)
 		dir := filepath.Join(b.site, version)
 		must(os.MkdirAll(dir, 0o755))
@@ -308,7 +311,7 @@ func (c call) makeMachine(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	files := map[string]string{c.root + "/usr/file": ""}
+	files := map[string]string{c.root + "/usr/file": "", c.commands + "/canary": fmt.Sprintf("#!%s\n: >%s\n", c.sh, c.canary())}
 	switch {
 	case c.kind&withSystemd != 0:
 		if err := os.MkdirAll(c.root+"/run/systemd/system", 0o755); err != nil {
@@ -336,6 +339,9 @@ type call struct {
 	given          []string // the variables that are not the test's own
 	arguments      []string
 }
+
+// canary is a file that is there if anything has run that a setting contains.
+func (c call) canary() string { return c.commands + "/canary-ran" }
 
 // try installs on a machine of a kind, and says what is wrong.
 func (b *bench) try(t *testing.T, kind uint8, settings []string) {
@@ -384,8 +390,7 @@ func (b *bench) try(t *testing.T, kind uint8, settings []string) {
 			t.Logf("kind %d, settings %.2000q, arguments %.2000q, error %v, output:\n%.2000s", kind, c.environment, c.arguments, err, out)
 		}
 	}()
-	if _, err := os.Stat(b.canary); err == nil {
-		_ = os.Remove(b.canary) // so that the next input is not blamed
+	if _, err := os.Stat(c.canary()); err == nil {
 		t.Error("what a setting contains was run")
 	}
 	switch {
@@ -456,7 +461,7 @@ func (c call) run(t *testing.T, script string, arguments ...string) (out []byte,
 func (c call) tree(t *testing.T) map[string]string {
 	t.Helper()
 	all := map[string]string{}
-	err := filepath.WalkDir(c.dir, func(path string, d fs.DirEntry, err error) error {
+	see := func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
@@ -484,9 +489,12 @@ func (c call) tree(t *testing.T) map[string]string {
 		}
 		all[path] = text
 		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
+	}
+	machine := strings.TrimSuffix(c.root, "/"+nested+"/root")
+	for _, dir := range []string{machine, c.here, c.site} {
+		if err := filepath.WalkDir(dir, see); err != nil {
+			t.Fatal(err)
+		}
 	}
 	return all
 }
@@ -694,14 +702,13 @@ func (c call) ask(t *testing.T, script string) []string {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), c.sh)
 	cmd.Dir = c.here
-	cmd.Env = []string{"PATH=" + c.tools[0]}
+	cmd.Env = []string{"PATH=" + c.tools[0] + ":" + c.commands}
 	cmd.Stdin = strings.NewReader(script)
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		t.Errorf("a shell fails with what was written: %v: %.1000q", err, out)
 	}
-	if _, err := os.Stat(c.canary); err == nil {
-		_ = os.Remove(c.canary) // so that the next input is not blamed
+	if _, err := os.Stat(c.canary()); err == nil {
 		t.Error("what a setting contains runs with the service")
 	}
 	return strings.Split(string(out), "\x00")[:bytes.Count(out, []byte{0})]
