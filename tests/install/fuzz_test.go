@@ -188,9 +188,9 @@ type bench struct {
 	script   string
 }
 
-// release is a made-up one, which hands `reap service` to the program that is tested, but for its help, which is asked for
+// madeUp is a release, which hands `reap service` to the program that is tested, but for its help, which is asked for
 // before each installation and takes as long as the rest.
-const release = `#!%s
+const madeUp = `#!%s
 case "$*" in
 "service install --help") exec cat %s ;;
 "service uninstall --help") exec cat %s ;;
@@ -257,7 +257,7 @@ func newBench(f *testing.F) *bench {
 	must(os.MkdirAll(b.here, 0o755))
 	var sums []byte // of the last
 	for _, version := range []string{"v1", "v2", "latest"} {
-		release := fmt.Appendf(nil, release, b.sh, help["install"], help["uninstall"], program, strings.Replace(version, "latest", "v2", 1))
+		release := fmt.Appendf(nil, madeUp, b.sh, help["install"], help["uninstall"], program, strings.Replace(version, "latest", "v2", 1))
 		sums = fmt.Appendf(nil, "%x  %s\n", sha256.Sum256(release), asset)
 		dir := filepath.Join(b.site, version)
 		must(os.MkdirAll(dir, 0o755))
