@@ -2,6 +2,9 @@
 # Installs reap as a service, upgrades it, or says that nothing changed: sh install.sh --help
 # POSIX sh, busybox included.
 set -eu
+# Letters are those of ASCII, and a byte that is no character is one all the same.
+LC_ALL=C
+export LC_ALL
 # Nothing written here is for others unless chmod says so.
 umask 077
 
@@ -98,15 +101,50 @@ check_machine() {
 	asset=reap-linux-$arch
 }
 
+# readable NAME LENGTH: the value of the variable can be shown in one line.
+readable() {
+	value=
+	eval "value=\${$1-}"
+	[ ${#value} -le "$2" ] || die "$1 has ${#value} characters, and may have $2"
+	case $value in
+	*[[:cntrl:]]*) die "$1 holds a line break or another control character" ;;
+	esac
+}
+
+# check_path NAME DEFAULT: a path that init systems can handle.
+check_path() {
+	path=
+	eval "path=\${$1:-$2}"
+	case $path in
+	*[!A-Za-z0-9_./@+-]*) die "$1 is \"$path\": no spaces or special characters, please: init systems trip over them" ;;
+	/*) ;;
+	*) die "$1 is \"$path\", which is not an absolute path" ;;
+	esac
+}
+
+# check_inside NAME: the path leads nowhere else than below the root.
+check_inside() {
+	eval "path=\${$1-}"
+	case $path/ in
+	*/../*) die "$1 is \"$path\": no .. in it, please" ;;
+	esac
+}
+
 read_settings() {
+	for setting in VERSION NAME SYMLINK FORCE SKIP_DOWNLOAD SKIP_ENABLE SKIP_START; do
+		readable "INSTALL_REAP_$setting" 100
+	done
+	for setting in BASE_URL BIN_DIR SYSTEMD_DIR ROOT; do
+		readable "INSTALL_REAP_$setting" 1000
+	done
 	prefix=${INSTALL_REAP_ROOT:-}
 	prefix=${prefix%/}
 	version=${INSTALL_REAP_VERSION:-latest}
 	case $version in
-	*[!A-Za-z0-9._+-]*) die "INSTALL_REAP_VERSION is \"$version\", which no release is called" ;;
+	[!A-Za-z0-9]* | *[!A-Za-z0-9._+-]*) die "INSTALL_REAP_VERSION is \"$version\", which no release is called" ;;
 	esac
 	base=${INSTALL_REAP_BASE_URL:-}
-	base=${base%/}
+	[ "$base" = / ] || base=${base%/}
 	service=reap
 	if [ -n "${INSTALL_REAP_NAME:-}" ]; then
 		case $INSTALL_REAP_NAME in
@@ -119,13 +157,11 @@ read_settings() {
 	systemd_dir=${INSTALL_REAP_SYSTEMD_DIR:-/etc/systemd/system}
 	unit=$systemd_dir/$service.service
 	rc_script=/etc/init.d/$service
-	for path in "${INSTALL_REAP_BIN_DIR:-/}" "$systemd_dir" "${prefix:-/}"; do
-		case $path in
-		*[!A-Za-z0-9_./@+-]*) die "no spaces or special characters in $path, please: init systems trip over them" ;;
-		/*) ;;
-		*) die "$path is not an absolute path" ;;
-		esac
-	done
+	check_path INSTALL_REAP_BIN_DIR /
+	check_path INSTALL_REAP_SYSTEMD_DIR /
+	check_path INSTALL_REAP_ROOT /
+	check_inside INSTALL_REAP_BIN_DIR
+	check_inside INSTALL_REAP_SYSTEMD_DIR
 	case ${INSTALL_REAP_SYMLINK:-} in
 	'' | skip) ;;
 	*) die "INSTALL_REAP_SYMLINK is \"$INSTALL_REAP_SYMLINK\"; it takes skip, or nothing" ;;
@@ -146,10 +182,27 @@ read_settings() {
 # usable DIR: DIR can be made and written to. Tried, not asked: root may write where nothing can be.
 usable() {
 	if [ ! -d "$1" ]; then
-		(umask 022 && mkdir -p "$1") 2>/dev/null || return 1
 		made=$1
+		made_first=$1
+		while above=${made_first%/*} && [ -n "$above" ] && [ ! -d "$above" ]; do
+			made_first=$above
+		done
+		(umask 022 && mkdir -p "$1") 2>/dev/null || :
 	fi
-	work=$(mktemp -d "$1/.reap-install.XXXXXX" 2>/dev/null)
+	work=$(mktemp -d "$1/.reap-install.XXXXXX" 2>/dev/null) && return 0
+	unmake
+	return 1
+}
+
+# unmake removes the directories that usable made, as far as nothing is in them.
+unmake() {
+	while [ -n "$made" ]; do
+		rmdir "$made" 2>/dev/null || :
+		case $made in
+		"$made_first") made= ;;
+		*) made=${made%/*} ;;
+		esac
+	done
 }
 
 # Sets bin_dir, and work: a directory in it, since only within one file system is a move atomic,
@@ -157,20 +210,21 @@ usable() {
 choose_bin_dir() {
 	old_bin_dir=
 	if [ "$(id -u)" = 0 ]; then
-		old_bin_dir=$(sed -n 's|^ExecStart=\(/[^ ]*\)/reap server.*|\1|p; s|^command=\(/.*\)/reap$|\1|p' \
+		old_bin_dir=$(sed -n 's|^ExecStart=\(/[^ ]*\)reap server.*|\1|p; s|^command=\(/.*\)reap$|\1|p' \
 			"$prefix$unit" "$prefix$rc_script" 2>/dev/null | head -n 1)
 	elif [ -z "${INSTALL_REAP_BIN_DIR:-}" ]; then
 		die "a service needs root: run this with sudo; or, for the binary alone, set INSTALL_REAP_BIN_DIR=\$HOME/.local/bin"
 	fi
 	bin_dir=${INSTALL_REAP_BIN_DIR:-${old_bin_dir:-/usr/local/bin}}
-	bin_dir=${bin_dir%/}
+	[ "$bin_dir" = / ] || bin_dir=${bin_dir%/}
 	if ! usable "$prefix$bin_dir"; then
-		[ -z "${INSTALL_REAP_BIN_DIR:-}" ] || die "cannot write to $bin_dir"
-		usable "$prefix/opt/bin" || die "cannot write to $bin_dir, nor to /opt/bin: set INSTALL_REAP_BIN_DIR"
+		[ -z "${INSTALL_REAP_BIN_DIR:-}" ] || die "cannot write to $bin_dir (INSTALL_REAP_BIN_DIR)${prefix:+ below $prefix}"
+		usable "$prefix/opt/bin" ||
+			die "cannot write to $bin_dir, nor to /opt/bin${prefix:+, below $prefix (INSTALL_REAP_ROOT)}: set INSTALL_REAP_BIN_DIR"
 		say "$bin_dir is read-only: installing to /opt/bin"
 		bin_dir=/opt/bin
 	fi
-	binary=$bin_dir/reap
+	binary=${bin_dir%/}/reap
 }
 
 # fetch SOURCE FILE: from a URL or a local path.
@@ -178,7 +232,7 @@ fetch() {
 	case $1 in
 	http://* | https://*)
 		if have curl; then
-			set -- "$@" curl -fsSL --connect-timeout 30 --retry 2 -o "$2" "$1"
+			set -- "$@" curl -fsSL --globoff --connect-timeout 30 --retry 2 -o "$2" "$1"
 		elif have wget; then
 			# No -T: the wget of busybox 1.35 crashes with it.
 			set -- "$@" wget -q -O "$2" "$1"
@@ -192,7 +246,7 @@ fetch() {
 	shift 2
 	why=$("$@" 2>&1) && return 0
 	why=$(printf '%s' "$why" | tr '\n' ' ')
-	die "cannot fetch $source${why:+ ($why)}; nothing was changed"
+	die "cannot fetch $source${why:+ ($why)}; INSTALL_REAP_BASE_URL and INSTALL_REAP_VERSION say where releases are; nothing was changed"
 }
 
 # beside: the directory of this script, if a release lies in it.
@@ -225,7 +279,12 @@ locate() {
 		fi
 		base=https://github.com/reap-dev/reap/releases/download
 	fi
-	base=${base#file://}
+	case $base in
+	file://*)
+		base=${base#file://}
+		base=${base:-/}
+		;;
+	esac
 	case $base in
 	http://* | https://*)
 		case $version:$base in
@@ -236,13 +295,18 @@ locate() {
 		return 0
 		;;
 	esac
+	# A name that looks like an option, or to tar like that of another machine, is still one of a file.
+	case $base in
+	/*) ;;
+	*) base=./$base ;;
+	esac
 	if [ ! -f "$base" ]; then
 		if [ -f "$base/$version/$asset" ]; then
 			from=$base/$version
 		elif [ -f "$base/$asset" ]; then
 			from=$base
 		else
-			die "no $asset in $base (INSTALL_REAP_BASE_URL), nor in its directory $version; nothing was changed"
+			die "no $asset in $base (INSTALL_REAP_BASE_URL), nor in its directory $version (INSTALL_REAP_VERSION); nothing was changed"
 		fi
 		return 0
 	fi
@@ -252,7 +316,7 @@ locate() {
 		from=$base
 		# Its first line is enough: a slow device takes its time over the rest.
 		top=$(tar -tzf "$base" 2>/dev/null | head -n 1)
-		[ -n "$top" ] || die "$base is no bundle of reap, or not whole; nothing was changed"
+		[ -n "$top" ] || die "$base (INSTALL_REAP_BASE_URL) is no bundle of reap, or not whole; nothing was changed"
 		case $top in
 		*/*) top=${top%%/*}/ ;;
 		*) top= ;;
@@ -260,10 +324,7 @@ locate() {
 		;;
 	*)
 		asset=${base##*/}
-		case $base in
-		*/*) from=${base%/*} ;;
-		*) from=. ;;
-		esac
+		from=${base%/*}
 		;;
 	esac
 }
@@ -273,7 +334,7 @@ get() {
 	if [ "$archive" = false ]; then
 		fetch "$from/$1" "$2"
 	# To standard output, so that no name in the archive can say where to write.
-	elif ! tar -xzOf "$from" "$top$1" >"$2" 2>/dev/null; then
+	elif ! tar -xzOf "$from" -- "$top$1" >"$2" 2>/dev/null; then
 		die "cannot unpack $top$1 from $from; nothing was changed"
 	fi
 }
@@ -460,8 +521,8 @@ hand_over() {
 cleanup() {
 	code=$?
 	[ -z "$work" ] || rm -rf "$work"
-	# Goes only if it is empty: after a failure.
-	[ -z "$made" ] || rmdir "$made" 2>/dev/null || :
+	# What it made goes only if it is empty: after a failure.
+	unmake
 	exit "$code"
 }
 

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/sirupsen/logrus"
@@ -49,6 +50,9 @@ const (
 	etcdFiles = 2
 	// etcdQuota is the most that the database may take, unless Options say otherwise.
 	etcdQuota = 2 << 30
+	// etcdSpare is what it may take beyond, so that deletions can go on: some begin with a write, such as one that waits
+	// for its dependents. Where etcd itself finds its quota used up it takes nothing that puts a key.
+	etcdSpare = 256 << 20
 )
 
 // etcd is an etcd of one member. It listens on no network: the API server calls it in process, and the socket in the data
@@ -58,7 +62,8 @@ type etcd struct {
 	services services
 	grpc     *grpc.Server
 	disk     *disk
-	quota    int64 // of the database, in bytes
+	quota    int64       // of the database, in bytes
+	over     atomic.Bool // the quota is used up, and relieve has made no room yet
 	cancel   context.CancelFunc
 	wg       sync.WaitGroup
 }
@@ -125,7 +130,7 @@ func etcdConfig(dir string, quota int64, l *etcdLog) (config.ServerConfig, error
 		BackendBatchInterval:    etcdBatch,
 		BackendBatchLimit:       etcdBatchLimit,
 		BackendFreelistType:     bbolt.FreelistArrayType,
-		QuotaBackendBytes:       quota,
+		QuotaBackendBytes:       quota + etcdSpare,
 		AutoCompactionMode:      v3compactor.ModeRevision,
 		AutoCompactionRetention: minHistory, // a number of revisions in this mode; it compacts every five minutes, as kine
 		CompactHashCheckTime:    time.Minute,
@@ -188,7 +193,7 @@ func startEtcd(ctx context.Context, o Options, sock *socket) (_ *etcd, err error
 }
 
 // startMember starts a member, makes its store if there is none, and returns when it has elected itself. Who calls it stops
-// it. Quota is the most that the database may take, in bytes.
+// it. Quota is the most that the database may take, in bytes, but for deletions.
 func startMember(ctx context.Context, dir string, quota int64, log *etcdLog) (*etcdserver.EtcdServer, error) {
 	smallSegments()
 	c, err := etcdConfig(dir, quota, log)

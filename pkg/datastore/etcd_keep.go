@@ -28,11 +28,16 @@ func (e *etcd) keep(ctx context.Context) {
 	look, count := time.NewTicker(lookEvery), time.NewTicker(defragmentEvery)
 	defer look.Stop()
 	defer count.Stop()
-	for seen := int64(0); ; {
+	for seen, looked := int64(0), int64(0); ; {
 		select {
 		case <-ctx.Done():
 			return
 		case <-look.C:
+			// etcd counts what it has committed, which it does every five seconds, or after a thousand changes.
+			if size, _ := e.sizes(); size > e.quota-etcdSpare && e.member.KV().Rev() != looked {
+				e.member.Backend().ForceCommit()
+				looked = e.member.KV().Rev()
+			}
 			if e.overQuota() {
 				e.relieve(ctx)
 			}
@@ -61,8 +66,16 @@ func (e *etcd) scarce() error {
 	return nil
 }
 
-// overQuota reports whether etcd refuses to grow. It does so until relieve has made room.
+// overQuota reports whether the database must not grow. It does so until relieve has made room.
 func (e *etcd) overQuota() bool {
+	if size, _ := e.sizes(); size > e.quota || e.alarmed() {
+		e.over.Store(true)
+	}
+	return e.over.Load()
+}
+
+// alarmed reports whether etcd refuses to grow by itself.
+func (e *etcd) alarmed() bool {
 	for _, alarm := range e.member.Alarms() {
 		if alarm.Alarm == etcdserverpb.AlarmType_NOSPACE {
 			return true
@@ -85,12 +98,18 @@ func (e *etcd) relieve(ctx context.Context) {
 	if size, _ := e.sizes(); size > e.quota-enough {
 		return
 	}
+	if !e.alarmed() {
+		e.over.Store(false)
+		return
+	}
 	_, err = server.Alarm(ctx, &etcdserverpb.AlarmRequest{
 		Action: etcdserverpb.AlarmRequest_DEACTIVATE, MemberID: uint64(server.MemberID()), Alarm: etcdserverpb.AlarmType_NOSPACE,
 	})
 	if err != nil {
 		logrus.WithError(err).Debug("etcd keeps its alarm")
+		return
 	}
+	e.over.Store(false)
 }
 
 // sizes returns how large the database is, and how much of that is no free pages.

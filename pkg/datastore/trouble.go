@@ -8,6 +8,7 @@ import (
 	"sync"
 	"syscall"
 
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 )
@@ -108,8 +109,15 @@ func Explain(message string) (code int, text string) {
 	if _, text, found := strings.Cut(message, markUnavailable); found {
 		return http.StatusServiceUnavailable, text
 	}
+	if strings.Contains(message, noSpace) {
+		return http.StatusInsufficientStorage, "the quota of etcd is used up: delete objects. Reads go on meanwhile, and writes as soon as " +
+			"it has been compacted and defragmented, which the embedded one does by itself (" + noSpace + ")"
+	}
 	return 0, ""
 }
+
+// noSpace is what etcd itself says.
+var noSpace = rpctypes.ErrNoSpace.Error()
 
 // call is one call of the store. kine ignores some errors of the database, and takes others for conflicts; here they
 // are kept.

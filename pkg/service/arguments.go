@@ -1,7 +1,6 @@
 package service
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 )
@@ -21,18 +20,26 @@ func (p place) arguments(given []string, definition string) ([]string, error) {
 		given = given[1:]
 	}
 	if len(given) > 0 && !strings.HasPrefix(given[0], "-") {
-		return nil, fmt.Errorf("only `reap server` is installed as a service: its arguments start with -, and %q does not", given[0])
+		return nil, fmt.Errorf("only `reap server` is installed as a service: its arguments start with -, and %.100q does not", given[0])
 	}
-	for _, argument := range given {
-		if strings.Contains(argument, "\n") {
-			return nil, errors.New("an argument with a line break cannot go into a service")
+	bytes := 0
+	for n, argument := range given {
+		if err := oneLine(argument); err != nil { // not shown, as above
+			return nil, fmt.Errorf("argument %d %w, which the definition of a service cannot hold", n+1, err)
 		}
+		bytes += len(argument)
 		if strings.HasPrefix(argument, "--datastore-endpoint") {
 			p.say("note: every local user can read the arguments of a service; REAP_DATASTORE_ENDPOINT keeps a password from them")
 		}
 	}
+	if bytes > mostArguments {
+		return nil, fmt.Errorf("the arguments have %d bytes, and those of a service may have %d: a configuration file takes more", bytes, mostArguments)
+	}
 	return given, nil
 }
+
+// mostArguments is how many bytes the arguments may have, which quotes make longer. systemd takes no line of 1 MiB.
+const mostArguments = 64 << 10
 
 // recorded returns what follows a prefix in the last line of a definition that has it.
 func recorded(definition, prefix string) (value string) {

@@ -30,7 +30,7 @@ func (p place) configuredDataDir(arguments []string, environment string) (string
 	}
 	further, err := filepath.Glob(p.at(config) + ".d/*.yaml")
 	if err != nil {
-		return "", fmt.Errorf("--config %q: %w", config, err)
+		return "", fmt.Errorf("--config %.100q: %w", config, err)
 	}
 	dir := ""
 	for _, path := range append([]string{p.at(config)}, further...) {

@@ -46,13 +46,24 @@ func definedBinDir(kind, definition string) string {
 	switch kind {
 	case Systemd:
 		command := recorded(definition, "ExecStart=")
-		if dir, _, found := strings.Cut(command, "/reap server"); found && strings.HasPrefix(dir, "/") && !strings.Contains(dir, " ") {
-			return dir
+		if dir, _, found := strings.Cut(command, "/reap server"); found && !strings.Contains(dir, " ") {
+			return binDir(dir)
 		}
 	case OpenRC:
-		if dir, found := strings.CutSuffix(recorded(definition, "command="), "/reap"); found && strings.HasPrefix(dir, "/") {
-			return dir
+		if dir, found := strings.CutSuffix(recorded(definition, "command="), "/reap"); found {
+			return binDir(dir)
 		}
+	}
+	return ""
+}
+
+// binDir is the directory of a program, of whose path dir is what comes before the last slash; "" if the path is relative.
+func binDir(dir string) string {
+	switch {
+	case dir == "":
+		return "/"
+	case strings.HasPrefix(dir, "/"):
+		return dir
 	}
 	return ""
 }

@@ -24,8 +24,8 @@ func (p place) environment(given []string) (string, error) {
 		if !isSetting(name) {
 			continue
 		}
-		if strings.Contains(value, "\n") {
-			return "", fmt.Errorf("%s holds a line break, which an environment file cannot", name)
+		if err := oneLine(value); err != nil {
+			return "", fmt.Errorf("%s %w, which an environment file cannot hold", name, err)
 		}
 		text = assign(text, name, name+"="+environmentQuote(value))
 	}

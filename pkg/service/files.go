@@ -1,6 +1,7 @@
 package service
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -25,21 +26,37 @@ func (p place) differs(f file) (bool, error) {
 	return string(raw) != f.content, err
 }
 
+// checkPlace fails where write would, because of the path alone: a name that is too long, a file above it, a directory
+// in its place.
+func (p place) checkPlace(f file) error {
+	target := p.at(f.path)
+	if _, err := os.Lstat(target + next); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("writing %s: %w", f.path, err)
+	}
+	if isDir(target) {
+		return fmt.Errorf("writing %s: there is a directory of that name", f.path)
+	}
+	return nil
+}
+
+// next ends the name of a file that is being written.
+const next = ".new"
+
 // write puts the file into its place, whole or not at all.
 func (p place) write(f file) (err error) {
 	target := p.at(f.path)
-	next := target + ".new"
+	unfinished := target + next
 	if err := makeDir(filepath.Dir(target)); err != nil {
 		return fmt.Errorf("writing %s: %w", f.path, err)
 	}
-	_ = os.Remove(next) // of a run that was cut short
+	_ = os.Remove(unfinished) // of a run that was cut short
 	defer func() {
 		if err != nil {
-			_ = os.Remove(next) // the error is about what kept it from being used
+			_ = os.Remove(unfinished) // the error is about what kept it from being used
 			err = fmt.Errorf("writing %s: %w", f.path, err)
 		}
 	}()
-	out, err := os.OpenFile(next, os.O_WRONLY|os.O_CREATE|os.O_EXCL, f.mode)
+	out, err := os.OpenFile(unfinished, os.O_WRONLY|os.O_CREATE|os.O_EXCL, f.mode)
 	if err != nil {
 		return err
 	}
@@ -55,7 +72,7 @@ func (p place) write(f file) (err error) {
 	if err != nil {
 		return err
 	}
-	return os.Rename(next, target)
+	return os.Rename(unfinished, target)
 }
 
 // makeDir makes a directory, and those above it, which all users may read whatever the umask says.

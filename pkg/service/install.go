@@ -66,6 +66,11 @@ func Plan(s Settings, in Install) (*Installation, error) {
 			p.serviceDefinition(i.init.kind, i.in.Hash, i.dataDir, i.arguments))
 	}
 	i.files = append(i.files, p.script(r))
+	for _, f := range i.files {
+		if err := p.checkPlace(f); err != nil {
+			return nil, err
+		}
+	}
 	return i, nil
 }
 
@@ -90,7 +95,10 @@ func (i *Installation) findDataDir(environment string) (err error) {
 		}
 	}
 	if i.init.kind != None && !strings.HasPrefix(i.dataDir, "/") {
-		return fmt.Errorf("a service has no current directory: --data-dir %s must start with /", i.dataDir)
+		return fmt.Errorf("a service has no current directory: --data-dir %.100q must start with /", i.dataDir)
+	}
+	if err := oneLine(i.dataDir); err != nil {
+		return fmt.Errorf("--data-dir %.100q %w", i.dataDir, err)
 	}
 	return nil
 }

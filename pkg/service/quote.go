@@ -3,7 +3,22 @@ package service
 import (
 	"errors"
 	"strings"
+	"unicode/utf8"
 )
+
+// oneLine fails if text cannot stand in a line of a unit, a shell's script and an environment file alike. systemd ends
+// a line at a carriage return too, wherever that is, takes only UTF-8, and drops variables with control characters.
+func oneLine(text string) error {
+	switch {
+	case strings.ContainsAny(text, "\n\r"):
+		return errors.New("holds a line break")
+	case !utf8.ValidString(text):
+		return errors.New("is not UTF-8")
+	case strings.ContainsFunc(text, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }):
+		return errors.New("holds a control character")
+	}
+	return nil
+}
 
 // shellQuote writes words for a shell, on one line.
 func shellQuote(words ...string) string {

@@ -80,6 +80,9 @@ func mustInstall(t *testing.T, s Settings, in Install) {
 func TestBadSettingsChangeNothing(t *testing.T) {
 	s, _ := machine(t, Systemd)
 	mustInstall(t, s, Install{Arguments: []string{"--disable=gc"}})
+	if err := os.Mkdir(s.Root+"/usr/local/bin/reap-taken-uninstall.sh", 0o755); err != nil {
+		t.Fatal(err)
+	}
 	before := tree(t, s)
 	for _, tc := range []struct {
 		name     string
@@ -90,10 +93,20 @@ func TestBadSettingsChangeNothing(t *testing.T) {
 		{name: "another command", in: Install{Arguments: []string{"gc"}}, want: `"gc" does not`},
 		{name: "empty argument first", in: Install{Arguments: []string{""}}, want: "start with -"},
 		{name: "line break", in: Install{Arguments: []string{"--x=a\nb"}}, want: "line break"},
+		{name: "carriage return", in: Install{Arguments: []string{"--x", "a\rExecStartPre=b"}}, want: "argument 2 holds a line break"},
+		{name: "not UTF-8", in: Install{Arguments: []string{"--x=\xff"}}, want: "argument 1 is not UTF-8"},
+		{name: "control character in the environment", in: Install{Environment: []string{"REAP_X=\x1b"}}, want: "REAP_X holds a control character"},
+		{name: "too many arguments", in: Install{Arguments: []string{"--x=" + strings.Repeat("'", mostArguments)}}, want: "may have 65536"},
 		{name: "line break in the environment", in: Install{Environment: []string{"REAP_X=a\nb"}}, want: "REAP_X holds a line break"},
 		{name: "relative data", in: Install{Arguments: []string{"--data-dir=data"}}, want: "must start with /"},
 		{name: "relative data in the environment", in: Install{Environment: []string{"REAP_DATA_DIR=data"}}, want: "must start with /"},
 		{name: "name", settings: func(s *Settings) { s.Name = "../x" }, want: "--name"},
+		{name: "long name", settings: func(s *Settings) { s.Name = strings.Repeat("x", longestName+1) }, want: "--name has 101 characters"},
+		{name: "out of the root", settings: func(s *Settings) { s.BinDir = "/../bin" }, want: "--bin-dir"},
+		{name: "units out of the root", settings: func(s *Settings) { s.SystemdDir = "/units/.." }, want: "--systemd-dir"},
+		{name: "long directory", settings: func(s *Settings) { s.SystemdDir = "/" + strings.Repeat("x", 300) }, want: "too long"},
+		{name: "a file above a file", settings: func(s *Settings) { s.SystemdDir = "/usr/local/bin/reap" }, want: "not a directory"},
+		{name: "a directory for a file", settings: func(s *Settings) { s.Name = "taken" }, want: "there is a directory of that name"},
 		{name: "relative directory", settings: func(s *Settings) { s.BinDir = "bin" }, want: "--bin-dir"},
 		{name: "space", settings: func(s *Settings) { s.SystemdDir = "/a b" }, want: "--systemd-dir"},
 		{name: "no program", settings: func(s *Settings) { s.BinDir = "/opt/bin" }, want: "there is no program /opt/bin/reap"},
@@ -340,5 +353,24 @@ func TestInterruptedUninstallRemovesNothing(t *testing.T) {
 				t.Errorf("files changed:\n%q\n%q", before, after)
 			}
 		})
+	}
+}
+
+func TestDirectoryOfTheBinaryIsReadFromTheDefinition(t *testing.T) {
+	for _, tc := range []struct{ kind, definition, want string }{
+		{Systemd, "ExecStart=/usr/local/bin/reap server --disable=gc\n", "/usr/local/bin"},
+		{Systemd, "ExecStart=/opt/reap/bin/reap server\n", "/opt/reap/bin"},
+		{Systemd, "ExecStart=/reap server\n", "/"},
+		{Systemd, "ExecStart=bin/reap server\n", ""},
+		{Systemd, "ExecStart=/usr/bin/env /usr/bin/reap server\n", ""},
+		{Systemd, "", ""},
+		{OpenRC, "command=/usr/local/bin/reap\n", "/usr/local/bin"},
+		{OpenRC, "command=/reap\n", "/"},
+		{OpenRC, "command=reap\n", ""},
+		{None, "ExecStart=/reap server\n", ""},
+	} {
+		if got := definedBinDir(tc.kind, tc.definition); got != tc.want {
+			t.Errorf("definedBinDir(%s, %q) = %q, want %q", tc.kind, tc.definition, got, tc.want)
+		}
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 )
@@ -95,6 +96,10 @@ func locate(s Settings) (place, error) {
 		if !strings.HasPrefix(given.path, "/") {
 			return p, fmt.Errorf("%s %q is not an absolute path", given.flag, given.path)
 		}
+		// What is put below a root stays there.
+		if given.flag != "--root" && slices.Contains(strings.Split(given.path, "/"), "..") {
+			return p, fmt.Errorf("%s %q: no .. in it, please", given.flag, given.path)
+		}
 	}
 	if p.BinDir != "/" {
 		p.BinDir = strings.TrimSuffix(p.BinDir, "/")
@@ -110,7 +115,13 @@ func locate(s Settings) (place, error) {
 	return p, nil
 }
 
+// longestName leaves room in a file's name for what is put before and after a service's.
+const longestName = 100
+
 func serviceName(name string) (string, error) {
+	if len(name) > longestName {
+		return "", fmt.Errorf("--name has %d characters, and may have %d", len(name), longestName)
+	}
 	if strings.ContainsFunc(name, func(r rune) bool { return !plain(r, "_-") }) {
 		return "", errors.New("--name may hold letters, digits, - and _ only")
 	}
