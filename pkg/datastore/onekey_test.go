@@ -10,11 +10,14 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"golang.org/x/sync/errgroup"
+
+	"github.com/reap-dev/reap/tests/size"
 )
 
 // TestReadOfOneKeyMissesNothing reads a key while it is written, in each form that the API server uses, and watches
 // from the revision of the read: every write must be in the read or in the watch.
 func TestReadOfOneKeyMissesNothing(t *testing.T) {
+	writes := size.Of(400, 4000, 100_000)
 	for form, opts := range map[string][]clientv3.OpOption{
 		"ListByName":    {clientv3.WithLimit(1)},
 		"InitialEvents": nil, // of a watch by name
@@ -23,12 +26,12 @@ func TestReadOfOneKeyMissesNothing(t *testing.T) {
 		t.Run(form, func(t *testing.T) {
 			c := open(t)
 			t.Run("Creation", func(t *testing.T) {
-				inParallel(t, writesOfOneKey, func(i int) error {
+				inParallel(t, writes, func(i int) error {
 					return readWhile(t.Context(), c, fmt.Sprintf("/registry/created/%06d", i), opts, 1, create)
 				})
 			})
 			t.Run("Deletion", func(t *testing.T) {
-				inParallel(t, writesOfOneKey/10, func(i int) error {
+				inParallel(t, writes/10, func(i int) error {
 					key := fmt.Sprintf("/registry/deleted/%06d", i)
 					revision, err := create(t.Context(), c, key)
 					if err != nil {

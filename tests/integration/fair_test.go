@@ -15,7 +15,7 @@ import (
 // less than a second, on the smallest of machines. pkg/gc counts the turns of the queue beside twenty thousand.
 func TestSmallCascadeIsNotHeldUpByALargeOne(t *testing.T) {
 	const turns = 250
-	n := size.Of(2000, 5000, 20_000)
+	n := size.Of(2000, 2000, 20_000)
 	s := shared(t)
 	large, small := s.namespace(t, "large"), s.namespace(t, "small")
 	many, few := s.create(t, configMaps, large, "owner"), s.create(t, configMaps, small, "owner")

@@ -95,6 +95,7 @@ func (a acknowledged) mustBeThere(t *testing.T, s *server, ns string) {
 // all that hangs on them; when there is room, the same process takes writes again. Nothing that was acknowledged is
 // lost, and nothing is collected that has an owner.
 func TestFullDisk(t *testing.T) {
+	t.Parallel()
 	aboutSQLite(t)
 	s := newServer(t.TempDir(), "--datastore-reserve=8")
 	s.ownDisk(t, "64m")
@@ -197,6 +198,7 @@ func (s *server) mustSayFull(t *testing.T, doing string, err error) {
 // TestStartOnAFullDisk: with the room of the reserve the server starts, and refuses writes but for deletions until there
 // is more; without a reserve the start fails at once and says which disk is full. Nothing is lost either way.
 func TestStartOnAFullDisk(t *testing.T) {
+	t.Parallel()
 	aboutSQLite(t)
 	for name, c := range map[string]struct {
 		reserve string

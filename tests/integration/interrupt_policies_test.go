@@ -10,6 +10,8 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/reap-dev/reap/tests/size"
 )
 
 func TestForegroundDeletionSurvivesSIGTERM(t *testing.T) {
@@ -25,7 +27,8 @@ func TestForegroundDeletionSurvivesKill(t *testing.T) {
 // interruptedForeground ends a server in the middle of a foreground deletion of three levels and lets
 // another finish it, in order.
 func interruptedForeground(t *testing.T, end func(*server, *testing.T)) {
-	const inners, leaves = 4, 500
+	const inners = 4
+	leaves := interruptedAfterATenth() / inners
 	s := start(t, "--gc-workers=1")
 	args := slices.Clone(s.args)
 	ns := s.namespace(t, "interrupted")
@@ -96,7 +99,7 @@ func TestOrphaningSurvivesKill(t *testing.T) {
 
 // interruptedOrphaning ends a server in the middle of an orphaning deletion; nothing may be lost.
 func interruptedOrphaning(t *testing.T, end func(*server, *testing.T)) {
-	const n = 2000
+	n := size.Of(1000, 1000, 2000) // a server that is asked to end frees some more
 	s := start(t, "--gc-workers=1")
 	args := slices.Clone(s.args)
 	ns := s.namespace(t, "interrupted")

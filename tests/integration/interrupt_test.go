@@ -7,16 +7,21 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/reap-dev/reap/tests/size"
 )
+
+// interruptedAfterATenth is how many objects a cascade has that is interrupted when a tenth of it is done.
+func interruptedAfterATenth() int { return size.Of(500, 500, 2000) }
 
 func TestCascadeSurvivesSIGTERM(t *testing.T) {
 	t.Parallel()
-	interruptedCascade(t, 2000/slowness, (*server).stop)
+	interruptedCascade(t, interruptedAfterATenth(), (*server).stop)
 }
 
 func TestCascadeSurvivesKill(t *testing.T) {
 	t.Parallel()
-	interruptedCascade(t, 2000/slowness, func(s *server, _ *testing.T) { s.kill() })
+	interruptedCascade(t, interruptedAfterATenth(), func(s *server, _ *testing.T) { s.kill() })
 }
 
 // interruptedCascade ends a server in the middle of a cascade of n and lets another finish it, which it returns.

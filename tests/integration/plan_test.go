@@ -48,6 +48,7 @@ func (s *server) foretell(t *testing.T, kinds map[types.UID]kind, policy metav1.
 // TestPlans foretells deletions in random graphs, hundreds of them before a release, makes them, and holds what the
 // server shows in the end against what was foretold.
 func TestPlans(t *testing.T) {
+	t.Parallel()
 	seed := seedOf(t)
 	graphs := size.Of(20, 60, 300) / slowness
 	s := start(t, "--gc-sync-timeout=5s", "--gc-sync-timeout-per-dependent=10ms")

@@ -18,7 +18,7 @@ func TestSharedDatastore(t *testing.T) {
 	if testing.Short() {
 		t.Skip("needs PostgreSQL and waits for a lease to run out")
 	}
-	const n = 2000 / slowness
+	n := interruptedAfterATenth()
 	_, endpoint := databases.Postgres(t)
 	var both []*server
 	for range 2 {

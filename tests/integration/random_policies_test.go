@@ -53,10 +53,11 @@ func TestRandomPolicies(t *testing.T) {
 
 	run := &randomRun{s: s, byUID: map[types.UID]*subject{}}
 	var g errgroup.Group
+	each := size.Of(75, 75, 150)
 	for user := range 8 {
 		g.Go(func() error {
 			random := rand.New(rand.NewPCG(seed, uint64(user)))
-			for i := range 150 {
+			for i := range each {
 				k := kinds[random.IntN(len(kinds))]
 				ns := namespaces[random.IntN(len(namespaces))]
 				if k == worlds {

@@ -17,6 +17,7 @@ import (
 
 	"github.com/reap-dev/reap/pkg/gc/graph"
 	"github.com/reap-dev/reap/pkg/gc/plan"
+	"github.com/reap-dev/reap/tests/size"
 )
 
 var planSeed = flag.Uint64("model.plan", 0, "plan only in the random world of this seed")
@@ -27,10 +28,7 @@ func TestPlans(t *testing.T) {
 		tryPlan(t, *planSeed)
 		return
 	}
-	worlds := uint64(plans / slowness)
-	if testing.Short() {
-		worlds /= 10
-	}
+	worlds := size.Of[uint64](150, 1500, 100_000) / slowness
 	var next, gone, stuck, freed, timedOut, rings, uncertain atomic.Int64
 	t.Run("search", func(t *testing.T) {
 		for n := range runtime.GOMAXPROCS(0) {

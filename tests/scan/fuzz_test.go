@@ -20,15 +20,21 @@ import (
 // root is the top of the checkout.
 const root = "../.."
 
-// each is how long a fuzz target searches.
-const each = time.Minute
+// fuzzFor is the variable that says how long each fuzz target searches, if not for half a minute.
+const fuzzFor = "REAP_TEST_FUZZ"
 
 var target = regexp.MustCompile(`(?m)^func (Fuzz\w+)\(f \*testing\.F\)`)
 
 // TestFuzz has every fuzz target of the repository search for a while. Without it they run on what testdata and the targets
 // themselves hold. What fails is left in the package's testdata/fuzz, and is run by every test from then on.
 func TestFuzz(t *testing.T) {
-	targets := 0
+	targets, each := 0, 30*time.Second
+	if asked := os.Getenv(fuzzFor); asked != "" {
+		var err error
+		if each, err = time.ParseDuration(asked); err != nil || each <= 0 {
+			t.Fatalf("%s is %q; give a duration such as 10m", fuzzFor, asked)
+		}
+	}
 	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,8 +11,10 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // event is a line of `go test -json`: see `go doc test2json`.
@@ -19,6 +22,8 @@ type event struct {
 	Action, Package, Test, Output string
 	Key, Value                    string // of an attribute
 	ImportPath                    string // of a failed build
+	Time                          time.Time
+	Elapsed                       float64 // in seconds, of a test or a package that has ended
 }
 
 // outcome is how a test ended, and in which run.
@@ -49,6 +54,45 @@ type runs struct {
 	skipped, failed []outcome
 	power           []outcome
 	suppressed      int
+	times           []times
+	tests           []took // those that are no subtests
+}
+
+// took is how long a package or a test took. A test that waited for others to run beside it did not take that time.
+type took struct {
+	name    string
+	elapsed time.Duration
+}
+
+func (t took) String() string { return fmt.Sprint(t.elapsed.Round(time.Second), " ", t.name) }
+
+// times are those of one run.
+type times struct {
+	took
+	packages []took
+}
+
+// shown is how long a package has to take to be worth a mention.
+const shown = 5 * time.Second
+
+// String has the packages that took longest first.
+func (t times) String() string {
+	var all []string
+	for _, p := range longest(t.packages, len(t.packages)) {
+		if p.elapsed >= shown {
+			all = append(all, p.String())
+		}
+	}
+	if len(all) == 0 {
+		return t.took.String()
+	}
+	return t.took.String() + ": " + strings.Join(all, ", ")
+}
+
+// longest returns the n that took longest, the longest first.
+func longest(all []took, n int) []took {
+	all = slices.SortedStableFunc(slices.Values(all), func(a, b took) int { return cmp.Compare(b.elapsed, a.elapsed) })
+	return all[:min(n, len(all))]
 }
 
 func newRuns() *runs { return &runs{counts: map[string]int{}} }
@@ -80,6 +124,8 @@ func (r *runs) read(from io.Reader, run string) error {
 		r.counts["fail"]++
 		r.failed = append(r.failed, outcome{run: run, pkg: k.pkg, test: k.test, says: "it did not end"})
 	}
+	var begin, end time.Time
+	mine := times{took: took{name: cmp.Or(run, "all")}}
 	reader := bufio.NewReader(from)
 	for {
 		line, err := reader.ReadBytes('\n')
@@ -92,6 +138,12 @@ func (r *runs) read(from io.Reader, run string) error {
 		var e event
 		if json.Unmarshal(line, &e) != nil {
 			continue // go test's own messages, or a line that was cut off when the run was stopped
+		}
+		if !e.Time.IsZero() {
+			if begin.IsZero() {
+				begin = e.Time
+			}
+			end = e.Time
 		}
 		pkg := strings.TrimPrefix(e.Package, module)
 		k := key{pkg, e.Test}
@@ -111,6 +163,13 @@ func (r *runs) read(from io.Reader, run string) error {
 			running[k] = true
 		case "pass", "fail", "skip":
 			delete(running, k)
+			elapsed := time.Duration(e.Elapsed * float64(time.Second))
+			switch {
+			case e.Test == "":
+				mine.packages = append(mine.packages, took{pkg, elapsed})
+			case !strings.Contains(e.Test, "/"):
+				r.tests = append(r.tests, took{o.String(), elapsed})
+			}
 			if e.Test == "" {
 				for k := range running { // the package timed out or was stopped
 					if k.pkg == pkg {
@@ -140,6 +199,8 @@ func (r *runs) read(from io.Reader, run string) error {
 	for k := range running { // the run was stopped
 		didNotEnd(k)
 	}
+	mine.elapsed = end.Sub(begin)
+	r.times = append(r.times, mine)
 	return nil
 }
 

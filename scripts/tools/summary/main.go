@@ -1,4 +1,4 @@
-// Command summary ends a run of scripts/test. It reads the events of `go test -json` and reports what was tried, what
+// Command summary ends a run of scripts/test. It reads the events of `go test -json` and reports what was tried, how long it took, what
 // was skipped and why, how many races were suppressed, and how many tests passed.
 //
 // Its exit code is 1 if a test failed or something is missing that -strict requires, and 3 if no test ran to its end.
@@ -12,6 +12,9 @@ import (
 	"os"
 	"strings"
 )
+
+// listed is how many of the longest tests are named.
+const listed = 10
 
 func main() {
 	strict := flag.Bool("strict", false, "fail if a test was skipped that is not in the list, or something could not be installed")
@@ -48,6 +51,12 @@ func run(w io.Writer, size string, strict bool, skips, missing, logs string, fil
 	fmt.Fprintln(w, "size:", size)
 	for _, p := range all.power {
 		fmt.Fprintln(w, "tried:", p)
+	}
+	for _, t := range all.times {
+		fmt.Fprintln(w, "took:", t)
+	}
+	for _, t := range longest(all.tests, listed) {
+		fmt.Fprintln(w, "longest:", t)
 	}
 	fmt.Fprintf(w, "tried: races passed over: %d (tests/race.suppressions)\n", all.suppressed)
 	forbidden := 0

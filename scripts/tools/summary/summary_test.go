@@ -16,6 +16,18 @@ const passed = `{"Action":"run","Package":"github.com/reap-dev/reap/pkg/a","Test
 {"Action":"pass","Package":"github.com/reap-dev/reap/pkg/a"}
 `
 
+const timed = `{"Time":"2026-11-23T10:00:00Z","Action":"start","Package":"github.com/reap-dev/reap/pkg/t"}
+{"Action":"run","Package":"github.com/reap-dev/reap/pkg/t","Test":"TestShort"}
+{"Action":"pass","Package":"github.com/reap-dev/reap/pkg/t","Test":"TestShort","Elapsed":2}
+{"Action":"run","Package":"github.com/reap-dev/reap/pkg/t","Test":"TestLong"}
+{"Action":"run","Package":"github.com/reap-dev/reap/pkg/t","Test":"TestLong/part"}
+{"Action":"pass","Package":"github.com/reap-dev/reap/pkg/t","Test":"TestLong/part","Elapsed":59}
+{"Action":"pass","Package":"github.com/reap-dev/reap/pkg/t","Test":"TestLong","Elapsed":60}
+{"Time":"2026-11-23T10:01:05Z","Action":"pass","Package":"github.com/reap-dev/reap/pkg/t","Elapsed":62}
+{"Action":"pass","Package":"github.com/reap-dev/reap/pkg/u","Elapsed":0.1}
+{"Time":"2026-11-23T10:01:10Z","Action":"pass","Package":"github.com/reap-dev/reap/pkg/v","Elapsed":70}
+`
+
 const skipped = `{"Action":"run","Package":"github.com/reap-dev/reap/pkg/b","Test":"TestB"}
 {"Action":"output","Package":"github.com/reap-dev/reap/pkg/b","Test":"TestB","Output":"    b_test.go:1: no fish\n"}
 {"Action":"output","Package":"github.com/reap-dev/reap/pkg/b","Test":"TestB","Output":"--- SKIP: TestB (0.00s)\n"}
@@ -64,6 +76,8 @@ func TestSummary(t *testing.T) {
 		{name: "not built", events: passed + builtNot, code: 1, says: []string{"failed: pkg/d (race, short): FAIL pkg/d [build failed]", "1 passed, 1 failed"}},
 		{name: "timed out", events: passed + timedOut, code: 1, says: []string{"failed: pkg/e TestE (race, short): it did not end", "1 passed, 1 failed"}},
 		{name: "ended", events: passed + endedRun, code: 1, says: []string{"failed: pkg/f TestF (race, short): it did not end", "1 passed, 1 failed"}},
+		{name: "timed", events: timed, says: []string{
+			"took: 1m10s race, short: 1m10s pkg/v, 1m2s pkg/t\n", "longest: 1m0s pkg/t TestLong (race, short)\nlongest: 2s pkg/t TestShort (race, short)\n"}},
 		{name: "nothing ran", code: 3, says: []string{"no test ran to its end", "0 passed, 0 failed, 0 skipped"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -1,6 +1,0 @@
-//go:build releasetest
-
-package model
-
-// plans is the number of random worlds in which deletions are planned.
-const plans = 100_000
