@@ -52,12 +52,18 @@ func (b *backend) stop() {
 // Create returns the revision that the key was created at. kine v0.17.5 returns the newest one by then if the key had existed
 // before, so that a change based on it would fail.
 func (b *backend) Create(ctx context.Context, key string, value []byte, lease int64) (int64, error) {
-	ctx, c := withCall(ctx)
-	rev, err := b.LogStructured.Create(ctx, key, value, lease)
-	if err = c.or(err); err != nil {
-		return rev, err
+	for range 3 {
+		ctx, c := withCall(ctx)
+		rev, err := b.LogStructured.Create(ctx, key, value, lease)
+		if err = c.or(err); err != nil {
+			return rev, err
+		}
+		if c.appended > 0 {
+			return c.appended, nil
+		}
+		// kine has found the key's deletion first, and then, as it was compacted meanwhile, nothing: it takes that for a success.
 	}
-	return c.appended, nil
+	return 0, &trouble{kind: unavailable, err: errNotStored}
 }
 
 func (b *backend) Update(ctx context.Context, key string, value []byte, revision, lease int64) (int64, *server.KeyValue, bool, error) {
