@@ -234,7 +234,7 @@ func TestWrongLeasesAreFound(t *testing.T) {
 
 // TestSlowWatchHasToBeSlow: one that has missed nothing shows nothing.
 func TestSlowWatchHasToBeSlow(t *testing.T) {
-	for missed, fine := range map[int64]bool{changesToMiss - 1: false, changesToMiss: true} {
+	for missed, fine := range map[int64]bool{changesToMiss() - 1: false, changesToMiss(): true} {
 		if err := (&slowWatch{watcher: &watcher{}, missed: missed}).check(); (err == nil) != fine {
 			t.Errorf("after %d changes: %v", missed, err)
 		}

@@ -411,12 +411,18 @@ func (h *history) check(ctx context.Context, t *testing.T) {
 // checkReads holds all reads to the changes, and those that were refused to the compactions.
 func (h *history) checkReads(t *testing.T, changes []change, readings []reading, writes flights) {
 	t.Helper()
+	wrong := 0
 	for _, r := range readings {
 		lacks, err := r.check(changes, writes)
 		if err != nil {
-			t.Error(err)
+			if wrong++; wrong <= 5 {
+				t.Error(err)
+			}
 		}
 		h.lacked.read(lacks)
+	}
+	if wrong > 5 {
+		t.Errorf("%d reads of %d are wrong", wrong, len(readings))
 	}
 	for _, revision := range h.reads.refused {
 		if revision == 0 || revision > h.compacted {

@@ -16,7 +16,7 @@ const prefix = "/registry/histories/"
 func keyName(k int) string { return fmt.Sprintf("%s%d", prefix, k) }
 
 // valueSize is how long a value is stored: a few hundred changes fill what a watch that nobody reads has between it and the store.
-const valueSize = 512
+const valueSize = 2048
 
 func valueText(v int64) string { return fmt.Sprintf("%0*d", valueSize, v) }
 

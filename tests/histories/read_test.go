@@ -233,7 +233,7 @@ func (r *reader) read(ctx context.Context, next reading, streamed bool) (reading
 	if err != nil {
 		return next, err
 	}
-	next.revision, next.more = answer.Header.Revision, answer.More
+	next.revision, next.more = answer.Header.GetRevision(), answer.More
 	if !streamed {
 		next.count = answer.Count
 	}

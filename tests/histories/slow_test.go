@@ -18,7 +18,7 @@ type slowWatch struct {
 }
 
 // changesToMiss is how many changes of twice valueSize bytes a slow watch does not read: more than the server sends to it.
-var changesToMiss = int64(size.Of(100, 400, 3000))
+func changesToMiss() int64 { return size.Of[int64](40, 150, 1500) }
 
 // watchSlowly begins a slow watch of a server. It reads in any case once nobody writes any more.
 func (h *history) watchSlowly(ctx context.Context, server int, begin int64, ended chan struct{}) {
@@ -28,7 +28,7 @@ func (h *history) watchSlowly(ctx context.Context, server int, begin int64, ende
 	}
 	s.direct.hold = func(ctx context.Context) {
 		from := s.others.seen.Load()
-		for s.missed < changesToMiss && !closed(ended) && wait(ctx, 5*time.Millisecond) {
+		for s.missed < changesToMiss() && !closed(ended) && wait(ctx, 5*time.Millisecond) {
 			s.missed = s.others.seen.Load() - from
 		}
 	}
@@ -38,8 +38,8 @@ func (h *history) watchSlowly(ctx context.Context, server int, begin int64, ende
 
 // check returns an error if the watch was not as slow as it should have been. What it has shown is checked as with all watches.
 func (s *slowWatch) check() error {
-	if s.missed < changesToMiss {
-		return fmt.Errorf("%s has missed only %d changes of %d", s.name, s.missed, changesToMiss)
+	if s.missed < changesToMiss() {
+		return fmt.Errorf("%s has missed only %d changes of %d", s.name, s.missed, changesToMiss())
 	}
 	return nil
 }
