@@ -92,6 +92,9 @@ func testHistory(t *testing.T, in world) *history {
 		cancel()
 		acting.Wait()
 		watching.Wait()
+		if h.leases != nil {
+			<-h.leases.ended
+		}
 		if t.Failed() {
 			t.Logf("%s=%d; users act at once, so that the order is another each time", seedVariable, seed)
 			t.Errorf("all that was seen is in %s", h.leave(t))

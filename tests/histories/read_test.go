@@ -186,8 +186,9 @@ func (r *reader) act(ctx context.Context) {
 		next.limit = 1 + r.r.IntN(keys-1)
 	default: // the whole list
 	}
+	key := keyName(next.first)
 	for page := 0; ; page++ {
-		got, err := r.read(ctx, next, streamed)
+		got, err := r.read(ctx, key, next, streamed)
 		r.reads.mu.Lock()
 		switch {
 		case errors.Is(err, rpctypes.ErrCompacted):
@@ -208,12 +209,13 @@ func (r *reader) act(ctx context.Context) {
 		if !got.more || len(got.keys) == 0 {
 			return
 		}
-		next.asked, next.first = got.at(), got.keys[len(got.keys)-1]+1
+		last := got.keys[len(got.keys)-1]
+		next.asked, next.first, key = got.at(), last+1, keyName(last)+"\x00"
 	}
 }
 
-func (r *reader) read(ctx context.Context, next reading, streamed bool) (reading, error) {
-	key := keyName(next.first)
+// read makes one call, for the keys from key on.
+func (r *reader) read(ctx context.Context, key string, next reading, streamed bool) (reading, error) {
 	options := []clientv3.OpOption{clientv3.WithRange(clientv3.GetPrefixRangeEnd(prefix)), clientv3.WithRev(next.asked), clientv3.WithLimit(int64(next.limit))}
 	if next.counts {
 		options = append(options, clientv3.WithCountOnly())
