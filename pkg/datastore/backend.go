@@ -36,7 +36,7 @@ func (b *backend) Start(ctx context.Context) error {
 		logrus.WithError(err).Warn("cannot write the key that health checks read")
 	}
 	ctx, b.end = context.WithCancel(ctx)
-	b.running.Go(func() { ttl.Run(ctx, b) })
+	b.running.Go(func() { ttl.Run(ctx, expiring{b}) })
 	b.running.Go(func() { b.watches.Run(ctx) })
 	return nil
 }
@@ -47,6 +47,21 @@ func (b *backend) stop() {
 		b.end()
 	}
 	b.running.Wait()
+}
+
+// expiring is the backend through which keys expire.
+type expiring struct{ server.Backend }
+
+var errNewLease = errors.New("the key has a new lease")
+
+// Delete returns an error if the key has a new lease: kine v0.17.5 would forget the key together with the old one, and it would never
+// expire. After an error it looks again.
+func (e expiring) Delete(ctx context.Context, key string, revision int64) (int64, *server.KeyValue, bool, error) {
+	rev, kv, deleted, err := e.Backend.Delete(ctx, key, revision)
+	if err == nil && !deleted && kv != nil && kv.Lease > 0 {
+		err = errNewLease
+	}
+	return rev, kv, deleted, err
 }
 
 // Create returns the revision that the key was created at. kine v0.17.5 returns the newest one by then if the key had existed

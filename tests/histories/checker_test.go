@@ -76,7 +76,7 @@ func TestWrongWatchesAreFound(t *testing.T) {
 		"refused without a compaction": {&watcher{from: 12, key: every, compacted: true}, "only 11 was compacted"},
 		"refused":                      {&watcher{from: 11, key: every, compacted: true}, ""},
 		"refused where it goes on":     {&watcher{from: 10, key: every, pieces: []piece{{changes: all[:1]}}, compacted: true}, ""},
-		"refused after a loss":         {&watcher{from: 10, key: every, pieces: []piece{{changes: all[1:2]}}, compacted: true}, "should be"},
+		"refused after a repetition":   {&watcher{from: 10, key: every, pieces: []piece{{changes: all[:1]}, {changes: all[:1]}}, compacted: true}, "should not be there"},
 		"refused where it need not go": {&watcher{from: 10, key: every, pieces: []piece{{changes: all[:2]}}, compacted: true}, "only 11 was compacted"},
 		"one too many":                 {&watcher{from: 10, key: every, pieces: []piece{{changes: all}, {changes: all[3:]}}}, "should not be there"},
 	} {

@@ -207,18 +207,17 @@ func (h *history) direct(server int) *connection {
 // run ends when all users have and all watches have seen the last value of each key.
 func (h *history) run(ctx context.Context, t *testing.T, begin int64) {
 	t.Helper()
-	over := make(chan struct{})
+	over, written := make(chan struct{}), make(chan struct{})
 	each := size.Of(60, 250, 3000)
-	// repeat acts until the user has done enough and the trouble is over.
-	repeat := func(n int, act func(context.Context)) {
-		h.acting.Go(func() {
-			for i := 0; (i < n || !closed(over)) && ctx.Err() == nil; i++ {
-				once, cancel := context.WithTimeout(ctx, 5*time.Second)
-				act(once)
-				cancel()
-			}
-		})
+	// repeat acts until that was done often enough and until is closed.
+	repeat := func(n int, until chan struct{}, act func(context.Context)) {
+		for i := 0; (i < n || !closed(until)) && ctx.Err() == nil; i++ {
+			once, cancel := context.WithTimeout(ctx, 5*time.Second)
+			act(once)
+			cancel()
+		}
 	}
+	var writing sync.WaitGroup
 	for id := range users {
 		c, err := h.world.servers[id%len(h.clients)]()
 		if err != nil {
@@ -226,12 +225,14 @@ func (h *history) run(ctx context.Context, t *testing.T, begin int64) {
 		}
 		defer func() { _ = c.Close() }() // the calls have told
 		u := &user{id: id, client: c, record: h.record, r: rand.New(rand.NewPCG(h.seed, uint64(id)))}
-		repeat(each, u.act)
+		writing.Go(func() { repeat(each, over, u.act) })
 	}
 	for i, c := range h.clients {
-		repeat(each/2, (&reader{client: c, record: h.record, reads: &h.reads, r: rand.New(rand.NewPCG(h.seed, uint64(100+i)))}).act)
+		r := &reader{client: c, record: h.record, reads: &h.reads, r: rand.New(rand.NewPCG(h.seed, uint64(100+i)))}
+		h.acting.Go(func() { repeat(0, written, r.act) })
 	}
-	repeat(size.Of(3, 5, 100), func(ctx context.Context) { h.leases.act(ctx); wait(ctx, 50*time.Millisecond) })
+	h.acting.Go(func() { repeat(size.Of(3, 5, 100), over, h.leases.act) })
+	h.acting.Go(func() { writing.Wait(); close(written) })
 	h.acting.Go(func() {
 		defer close(over)
 		if h.world.trouble != nil {

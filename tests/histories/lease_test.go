@@ -110,8 +110,9 @@ func (l *leases) upTo() int64 {
 	return l.shown
 }
 
-// act writes a key, sometimes once more, and reads all.
+// act writes a key, sometimes once more, reads all, and leaves the store to others for a moment.
 func (l *leases) act(ctx context.Context) {
+	defer wait(ctx, 50*time.Millisecond)
 	key := fmt.Sprintf("%06d", len(l.writes)+len(l.lost))
 	revision := l.write(ctx, key, 0)
 	if l.r.IntN(3) == 0 && revision > 0 {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"sync"
+	"time"
 
 	"github.com/anishathalye/porcupine"
 	"go.etcd.io/etcd/api/v3/mvccpb"
@@ -170,8 +171,9 @@ type reader struct {
 	latest int64 // that it has seen
 }
 
-// act reads a list, all of its pages if it has some.
+// act reads a list, all of its pages if it has some, and leaves the store to others for a moment.
 func (r *reader) act(ctx context.Context) {
+	defer wait(ctx, 3*time.Millisecond)
 	next := reading{first: r.r.IntN(2), end: keys, count: unknown}
 	if r.latest > 0 && r.r.IntN(2) == 0 {
 		next.asked = max(1, r.latest-int64(r.r.IntN(80)))
