@@ -406,7 +406,7 @@ func (h *history) check(ctx context.Context, t *testing.T) {
 	size.Power(t, fmt.Sprintf("seed=%d operations=%d lost=%d changes=%d watches=%d refused=%d progress=%d old=%d reads=%d pages=%d slow=%s leases=%d%s",
 		h.seed, len(all), len(h.record.lost), len(changes), len(h.watchers), refused, progress, old, len(readings), h.reads.pages,
 		h.slowly(), len(h.leases.writes), h.lacked))
-	if len(changes) < size.Of(50, 200, 2000) || progress == 0 || old == 0 || h.reads.pages < size.Of(5, 20, 200) || len(h.leases.writes) == 0 {
+	if len(changes) < size.Of(50, 200, 2000) || progress == 0 || old == 0 || h.reads.pages < size.Of(2, 10, 100) || len(h.leases.writes) == 0 {
 		t.Errorf("too little was seen: %d changes, %d times that a watch has shown all, %d old lists, %d pages, %d leases",
 			len(changes), progress, old, h.reads.pages, len(h.leases.writes))
 	}

@@ -1,3 +1,5 @@
+//go:build releasetest
+
 package histories
 
 import (
@@ -20,9 +22,6 @@ const commitLate = `
 // that was not committed yet, and no watch from there shows it (kine#676). Everything else that is missing fails the test. Commits that
 // are made late show this; if that fails, kine has mended it: docs/datastore.md tells users of it.
 func TestHistoriesOfTwoServersOnPostgreSQL(t *testing.T) {
-	if testing.Short() {
-		t.Skip("needs PostgreSQL")
-	}
 	for _, late := range []bool{false, true} {
 		t.Run(map[bool]string{false: "AsItIs", true: "CommitsLate"}[late], func(t *testing.T) {
 			_, endpoint := databases.Postgres(t)
