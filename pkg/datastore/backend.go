@@ -37,7 +37,7 @@ func (b *backend) Start(ctx context.Context) error {
 		logrus.WithError(err).Warn("cannot write the key that health checks read")
 	}
 	ctx, b.end = context.WithCancel(ctx)
-	b.running.Go(func() { ttl.Run(ctx, b) })
+	b.running.Go(func() { ttl.Run(ctx, expiring{b}) })
 	b.running.Go(func() { b.watches.Run(ctx) })
 	return nil
 }
@@ -50,15 +50,36 @@ func (b *backend) stop() {
 	b.running.Wait()
 }
 
+// expiring is the backend through which keys expire.
+type expiring struct{ server.Backend }
+
+var errNewLease = errors.New("the key has a new lease")
+
+// Delete returns an error if the key has a new lease: kine v0.17.5 would forget the key together with the old one, and it would never
+// expire. After an error it looks again.
+func (e expiring) Delete(ctx context.Context, key string, revision int64) (int64, *server.KeyValue, bool, error) {
+	rev, kv, deleted, err := e.Backend.Delete(ctx, key, revision)
+	if err == nil && !deleted && kv != nil && kv.Lease > 0 {
+		err = errNewLease
+	}
+	return rev, kv, deleted, err
+}
+
 // Create returns the revision that the key was created at. kine v0.17.5 returns the newest one by then if the key had existed
 // before, so that a change based on it would fail.
 func (b *backend) Create(ctx context.Context, key string, value []byte, lease int64) (int64, error) {
-	ctx, c := withCall(ctx)
-	rev, err := b.LogStructured.Create(ctx, key, value, lease)
-	if err = c.or(err); err != nil {
-		return rev, err
+	for range 3 {
+		ctx, c := withCall(ctx)
+		rev, err := b.LogStructured.Create(ctx, key, value, lease)
+		if err = c.or(err); err != nil {
+			return rev, err
+		}
+		if c.appended > 0 {
+			return c.appended, nil
+		}
+		// kine has found the key's deletion first, and then, as it was compacted meanwhile, nothing: it takes that for a success.
 	}
-	return c.appended, nil
+	return 0, &trouble{kind: unavailable, err: errNotStored}
 }
 
 func (b *backend) Update(ctx context.Context, key string, value []byte, revision, lease int64) (int64, *server.KeyValue, bool, error) {

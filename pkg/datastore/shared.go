@@ -1,7 +1,9 @@
 package datastore
 
 import (
+	"bytes"
 	"context"
+	"errors"
 
 	"github.com/k3s-io/kine/pkg/server"
 )
@@ -23,21 +25,36 @@ func (s shared) CurrentRevision(ctx context.Context) (int64, error) {
 	return revision, err
 }
 
-// Create asks for the revision that the key was created at. kine v0.17.5 returns the newest one by then if the key had existed
-// before, so that a change based on it would fail.
+// errNotFound is the answer to a creation that cannot be found afterwards.
+var errNotFound = errors.New("the key is not there any more, or not yet: at which revision it was created, if it was, is unknown")
+
+// Create asks for the revision that the key was created at. If the key had existed before, kine v0.17.5 returns the revision of any write
+// by then, an earlier one too, so that a change based on it would fail; and if a compaction takes the key's deletion away at the same
+// time, it writes nothing, and returns no error.
 func (s shared) Create(ctx context.Context, key string, value []byte, lease int64) (int64, error) {
 	rev, err := s.Backend.Create(ctx, key, value, lease)
 	if err != nil {
 		return rev, err
 	}
-	_, kv, err := s.Get(ctx, key, 0, true)
+	_, kv, err := s.Get(ctx, key, 0, false)
 	if err != nil {
 		return 0, err
 	}
-	if kv == nil || kv.CreateRevision > rev {
-		return rev, nil // somebody has deleted it meanwhile, and perhaps made it anew
+	candidates := []int64{rev}
+	if kv != nil {
+		candidates = []int64{kv.CreateRevision, rev}
 	}
-	return kv.CreateRevision, nil
+	for _, at := range candidates {
+		if kv == nil || kv.ModRevision != at { // it has been changed or deleted since, and perhaps made anew
+			if _, kv, err = s.Get(ctx, key, at, false); err != nil {
+				return 0, err
+			}
+		}
+		if kv != nil && kv.ModRevision == at && kv.CreateRevision == at && bytes.Equal(kv.Value, value) {
+			return at, nil
+		}
+	}
+	return 0, errNotFound
 }
 
 func (s shared) Delete(ctx context.Context, key string, revision int64) (int64, *server.KeyValue, bool, error) {

@@ -19,23 +19,46 @@ const elsewhereAt = 100_000
 
 func (elsewhere) CurrentRevision(context.Context) (int64, error) { return 1, nil }
 
-func (elsewhere) Get(_ context.Context, key string, _ int64, _ bool) (int64, *server.KeyValue, error) {
-	switch key {
-	case "/again":
-		return elsewhereAt, &server.KeyValue{Key: key, CreateRevision: elsewhereAt - 7, ModRevision: elsewhereAt - 5}, nil
-	case "/replaced":
-		return elsewhereAt, &server.KeyValue{Key: key, CreateRevision: elsewhereAt + 1, ModRevision: elsewhereAt + 1}, nil
-	}
-	return elsewhereAt, nil, nil
+// versions are the keys that were created, each with all that became of it: a version without a value is its deletion.
+var versions = map[string][]server.KeyValue{
+	"/made":             {{CreateRevision: elsewhereAt, ModRevision: elsewhereAt, Value: []byte("ours")}},
+	"/made earlier":     {{CreateRevision: elsewhereAt - 7, ModRevision: elsewhereAt - 7, Value: []byte("ours")}},
+	"/made later":       {{CreateRevision: elsewhereAt + 7, ModRevision: elsewhereAt + 7, Value: []byte("ours")}},
+	"/changed":          {{CreateRevision: elsewhereAt - 7, ModRevision: elsewhereAt - 7, Value: []byte("ours")}, {CreateRevision: elsewhereAt - 7, ModRevision: elsewhereAt - 5, Value: []byte("theirs")}},
+	"/gone":             {{CreateRevision: elsewhereAt, ModRevision: elsewhereAt, Value: []byte("ours")}, {ModRevision: elsewhereAt + 1}},
+	"/replaced":         {{CreateRevision: elsewhereAt, ModRevision: elsewhereAt, Value: []byte("ours")}, {ModRevision: elsewhereAt + 1}, {CreateRevision: elsewhereAt + 2, ModRevision: elsewhereAt + 2, Value: []byte("theirs")}},
+	"/gone, earlier":    {{CreateRevision: elsewhereAt - 7, ModRevision: elsewhereAt - 7, Value: []byte("ours")}, {ModRevision: elsewhereAt - 5}},
+	"/another's":        {{CreateRevision: elsewhereAt, ModRevision: elsewhereAt, Value: []byte("theirs")}},
+	"/changed by then":  {{CreateRevision: elsewhereAt - 7, ModRevision: elsewhereAt - 7, Value: []byte("theirs")}, {CreateRevision: elsewhereAt - 7, ModRevision: elsewhereAt, Value: []byte("ours")}},
+	"/was not made yet": nil,
 }
 
+func (elsewhere) Get(_ context.Context, key string, revision int64, keysOnly bool) (_ int64, found *server.KeyValue, _ error) {
+	for _, v := range versions[key] {
+		if revision > 0 && v.ModRevision > revision {
+			break
+		}
+		if found = &v; v.Value == nil {
+			found = nil
+		} else if keysOnly {
+			found.Value = nil
+		}
+	}
+	return elsewhereAt, found, nil
+}
+
+// Create has written what versions has, and returns the revision of any write.
 func (elsewhere) Create(context.Context, string, []byte, int64) (int64, error) {
 	return elsewhereAt, nil
 }
 
+// TestSharedCreationTellsItsOwnRevision: or none.
 func TestSharedCreationTellsItsOwnRevision(t *testing.T) {
-	for key, want := range map[string]int64{"/again": elsewhereAt - 7, "/replaced": elsewhereAt, "/gone": elsewhereAt} {
-		if revision, err := (shared{elsewhere{}}).Create(t.Context(), key, nil, 0); err != nil || revision != want {
+	for key, want := range map[string]int64{
+		"/made": elsewhereAt, "/made earlier": elsewhereAt - 7, "/made later": elsewhereAt + 7, "/changed": elsewhereAt - 7, "/gone": elsewhereAt,
+		"/replaced": elsewhereAt, "/gone, earlier": 0, "/another's": 0, "/changed by then": 0, "/was not made yet": 0,
+	} {
+		if revision, err := (shared{elsewhere{}}).Create(t.Context(), key, []byte("ours"), 0); revision != want || (err == nil) != (want > 0) {
 			t.Errorf("%s: %d, want %d (%v)", key, revision, want, err)
 		}
 	}

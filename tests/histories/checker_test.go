@@ -75,8 +75,12 @@ func TestWrongWatchesAreFound(t *testing.T) {
 		"all is shown, too early":      {&watcher{from: 10, key: every, pieces: []piece{{changes: all[:2]}, {progress: 12}, {changes: all[2:]}}}, "says that all is shown"},
 		"refused without a compaction": {&watcher{from: 12, key: every, compacted: true}, "only 11 was compacted"},
 		"refused":                      {&watcher{from: 11, key: every, compacted: true}, ""},
+		"refused where it goes on":     {&watcher{from: 10, key: every, pieces: []piece{{changes: all[:1]}}, compacted: true}, ""},
+		"refused after a repetition":   {&watcher{from: 10, key: every, pieces: []piece{{changes: all[:1]}, {changes: all[:1]}}, compacted: true}, "should not be there"},
+		"refused where it need not go": {&watcher{from: 10, key: every, pieces: []piece{{changes: all[:2]}}, compacted: true}, "only 11 was compacted"},
+		"one too many":                 {&watcher{from: 10, key: every, pieces: []piece{{changes: all}, {changes: all[3:]}}}, "should not be there"},
 	} {
-		err := c.w.check(all, 11)
+		_, err := c.w.check(all, 11, nil)
 		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v", what, err)
 		}

@@ -81,7 +81,7 @@ func call(ctx context.Context, c *clientv3.Client, in asked) (out answered, err 
 	if in.verb == remove {
 		txn = txn.Then(clientv3.OpDelete(key))
 	} else {
-		txn = txn.Then(clientv3.OpPut(key, strconv.FormatInt(in.value, 10)))
+		txn = txn.Then(clientv3.OpPut(key, valueText(in.value)))
 	}
 	if in.verb != create {
 		txn = txn.Else(clientv3.OpGet(key))
@@ -99,13 +99,21 @@ func call(ctx context.Context, c *clientv3.Client, in asked) (out answered, err 
 
 func entriesOf(kvs []*mvccpb.KeyValue) (shown [keys]entry, err error) {
 	for _, kv := range kvs {
-		k, err := strconv.Atoi(strings.TrimPrefix(string(kv.Key), prefix))
-		if err != nil || k >= keys {
-			return shown, fmt.Errorf("a list shows the key %s", kv.Key)
+		k, err := keyOf(kv.Key)
+		if err != nil {
+			return shown, err
 		}
 		if shown[k], err = entryOf(kv); err != nil {
 			return shown, err
 		}
 	}
 	return shown, nil
+}
+
+func keyOf(name []byte) (int, error) {
+	k, err := strconv.Atoi(strings.TrimPrefix(string(name), prefix))
+	if err != nil || k >= keys {
+		return 0, fmt.Errorf("there is a key %s", name)
+	}
+	return k, nil
 }

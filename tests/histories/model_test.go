@@ -15,6 +15,11 @@ const prefix = "/registry/histories/"
 
 func keyName(k int) string { return fmt.Sprintf("%s%d", prefix, k) }
 
+// valueSize is how long a value is stored: a few hundred changes fill what a watch that nobody reads has between it and the store.
+const valueSize = 2048
+
+func valueText(v int64) string { return fmt.Sprintf("%0*d", valueSize, v) }
+
 // verb is what a client asks for.
 type verb int
 
@@ -58,20 +63,30 @@ type state struct {
 	// last is the revision of the last write, seen the latest that a read was answered with.
 	last, seen int64
 	entries    [keys]entry
+	// changed is the revision of each key's last change, removals too. It is kept if revisions may be given before the commit.
+	changed [keys]int64
 }
 
 // promises is etcd's behaviour towards clients that compare before they write.
-var promises = porcupine.Model{
-	Init: func() any { return state{} },
-	Step: func(s, in, out any) (bool, any) {
-		return step(s.(state), in.(asked), out.(answered))
-	},
-	DescribeOperation: func(in, out any) string { return fmt.Sprintf("%s: %s", in.(asked), out.(answered)) },
+var promises = modelOf(false)
+
+// promisesOfSQL is that of PostgreSQL, which gives a write its revision before it is committed: only the revisions of one key are in the
+// order of its writes, and a read's is the newest of all that are committed. checkOrder and reading.check say what else has to be so.
+var promisesOfSQL = modelOf(true)
+
+func modelOf(early bool) porcupine.Model {
+	return porcupine.Model{
+		Init: func() any { return state{} },
+		Step: func(s, in, out any) (bool, any) {
+			return step(s.(state), in.(asked), out.(answered), early)
+		},
+		DescribeOperation: func(in, out any) string { return fmt.Sprintf("%s: %s", in.(asked), out.(answered)) },
+	}
 }
 
 // step returns whether a store may answer so, and what it is afterwards. A store may write keys of its own, so that revisions
-// have gaps.
-func step(s state, in asked, out answered) (bool, state) {
+// have gaps. Revisions may be given before the commit if early is true.
+func step(s state, in asked, out answered, early bool) (bool, state) {
 	now := s.entries[in.key]
 	switch {
 	case in.verb == get || in.verb == list:
@@ -84,16 +99,23 @@ func step(s state, in asked, out answered) (bool, state) {
 		if out.revision < s.last {
 			return false, s
 		}
-		s.seen = max(s.seen, out.revision)
+		if !early {
+			s.seen = max(s.seen, out.revision)
+		}
 		return true, s
 	case !out.done:
 		fits := now.revision == in.revision // 0: absent
 		return !fits && (in.verb == create || out.shown[in.key] == now), s
 	}
-	if now.revision != in.revision || out.revision <= s.last || out.revision <= s.seen {
+	inOrder := out.revision > s.last && out.revision > s.seen
+	if early {
+		inOrder = out.revision > s.changed[in.key]
+		s.changed[in.key] = out.revision
+	}
+	if now.revision != in.revision || !inOrder {
 		return false, s
 	}
-	s.last, s.entries[in.key] = out.revision, entry{}
+	s.last, s.entries[in.key] = max(s.last, out.revision), entry{}
 	if in.verb != remove {
 		s.entries[in.key] = entry{out.revision, in.value}
 	}

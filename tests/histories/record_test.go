@@ -25,11 +25,14 @@ func (r *record) nextValue() int64 {
 	return r.value
 }
 
+// now is the time since the record began, in nanoseconds.
+func (r *record) now() int64 { return time.Since(r.began).Nanoseconds() }
+
 // do records an operation. One that fails may have taken effect, now or later.
 func (r *record) do(client int, in asked, call func() (answered, error)) (answered, error) {
-	called := time.Since(r.began).Nanoseconds()
+	called := r.now()
 	out, err := call()
-	o := porcupine.Operation{ClientId: client, Input: in, Call: called, Output: out, Return: time.Since(r.began).Nanoseconds()}
+	o := porcupine.Operation{ClientId: client, Input: in, Call: called, Output: out, Return: r.now()}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	switch {

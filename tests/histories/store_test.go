@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -12,9 +13,9 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/reap-dev/reap/pkg/datastore"
+	"github.com/reap-dev/reap/tests/size"
 )
 
 // What is in the environment of a process that is to run a store until it is killed.
@@ -44,6 +45,51 @@ type process struct {
 	dir, engine string
 	cmd         *exec.Cmd
 	output      bytes.Buffer
+}
+
+// started starts a store in a process, which ends with the test.
+func started(t *testing.T, engine string) *process {
+	t.Helper()
+	p := &process{dir: shortDir(t), engine: engine}
+	if err := p.start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		p.kill()
+		if t.Failed() {
+			t.Logf("the store said:\n%s", p.output.Bytes())
+		}
+	})
+	return p
+}
+
+// mustServe returns when the store answers.
+func (p *process) mustServe(t *testing.T) {
+	t.Helper()
+	c, err := dialing(p.endpoint())()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = c.Close() }() // it has only read
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	if _, err := first(ctx, c); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// killsNowAndThen kills the process a few times and starts it again.
+func (p *process) killsNowAndThen(ctx context.Context, r *rand.Rand) error {
+	for range size.Of(2, 3, 20) {
+		if !wait(ctx, time.Duration(300+r.IntN(700))*time.Millisecond) {
+			return nil
+		}
+		p.kill()
+		if err := p.start(); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (p *process) start() error {
@@ -83,13 +129,13 @@ func shortDir(t *testing.T) string {
 	return dir
 }
 
-// inProcess starts a store and returns what makes clients of it.
-func inProcess(t *testing.T, engine string) func() *clientv3.Client {
+// inProcess starts a store, which ends with the test.
+func inProcess(t *testing.T, engine string) *datastore.Store {
 	t.Helper()
 	s, err := datastore.Start(t.Context(), options(shortDir(t), engine))
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(s.Stop)
-	return s.Client
+	return s
 }

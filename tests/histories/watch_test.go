@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -34,12 +33,18 @@ type watcher struct {
 	key  int // every for all
 	// slow is how long it waits before it takes the next answer.
 	slow time.Duration
+	// direct is the connection to a server's socket if etcd's client is not to be between; see runDirectly.
+	direct *connection
 
 	pieces    []piece
-	compacted bool // refused, as its beginning was compacted
+	starts    []start // of a direct watch: its beginnings
+	compacted bool    // refused, as its beginning, or where it had to go on, was compacted
 	err       error
-	ended     chan struct{}
-	shown     atomic.Int64 // the revision of the last change that it has shown
+
+	begun, ended chan struct{}
+	watching     atomic.Bool  // of a direct watch: a server has said that it began, and has not ended it
+	shown        atomic.Int64 // the revision of the last change that it has shown
+	seen         atomic.Int64 // how many changes it has shown
 }
 
 // stream is the context of a watch with a stream of its own, as each cache of the API server has. Whoever asks for progress
@@ -55,13 +60,12 @@ func (w *watcher) run(ctx context.Context, c *clientv3.Client, last int64) {
 	defer close(w.ended)
 	ctx, cancel := context.WithCancel(w.stream(ctx))
 	defer cancel()
-	key, options := prefix, []clientv3.OpOption{clientv3.WithRev(w.from), clientv3.WithPrevKV(), clientv3.WithProgressNotify()}
-	missing := keys
-	if w.key == every {
-		options = append(options, clientv3.WithPrefix())
-	} else {
-		key, missing = keyName(w.key), 1
+	options := []clientv3.OpOption{clientv3.WithRev(w.from), clientv3.WithPrevKV(), clientv3.WithProgressNotify(), clientv3.WithCreatedNotify()}
+	key, end := w.keys()
+	if end != "" {
+		options = append(options, clientv3.WithRange(end))
 	}
+	missing := w.keysToEnd()
 	for answer := range c.Watch(ctx, key, options...) {
 		if answer.CompactRevision > 0 {
 			w.compacted = true
@@ -71,24 +75,16 @@ func (w *watcher) run(ctx context.Context, c *clientv3.Client, last int64) {
 			w.err = err
 			return
 		}
-		p := piece{}
-		if answer.IsProgressNotify() {
-			p.progress = answer.Header.Revision
+		if answer.Created {
+			close(w.begun)
+			continue
 		}
-		for _, e := range answer.Events {
-			c, err := changeOf(e)
-			if err != nil {
-				w.err = err
-				return
-			}
-			p.changes = append(p.changes, c)
-			w.shown.Store(c.revision)
-			if c.now.value == last {
-				missing--
-			}
+		n, err := w.take(answer.Header.Revision, answer.Events, last)
+		if err != nil {
+			w.err = err
+			return
 		}
-		w.pieces = append(w.pieces, p)
-		if missing == 0 {
+		if missing -= n; missing == 0 {
 			return
 		}
 		time.Sleep(w.slow)
@@ -96,9 +92,47 @@ func (w *watcher) run(ctx context.Context, c *clientv3.Client, last int64) {
 	w.err = fmt.Errorf("%d keys never came to their last value: %w", missing, context.Cause(ctx))
 }
 
+// keys returns the range of keys that it watches.
+func (w *watcher) keys() (key, end string) {
+	if w.key == every {
+		return prefix, clientv3.GetPrefixRangeEnd(prefix)
+	}
+	return keyName(w.key), ""
+}
+
+// keysToEnd is how many keys have to come to their last value.
+func (w *watcher) keysToEnd() int {
+	if w.key == every {
+		return keys
+	}
+	return 1
+}
+
+// take keeps an answer, and returns how many of its changes are to the value last. Without changes it promises that all have been shown.
+func (w *watcher) take(revision int64, events []*clientv3.Event, last int64) (n int, err error) {
+	var p piece
+	if len(events) == 0 {
+		p.progress = revision
+	}
+	for _, e := range events {
+		c, err := changeOf(e)
+		if err != nil {
+			return n, err
+		}
+		p.changes = append(p.changes, c)
+		w.shown.Store(c.revision)
+		w.seen.Add(1)
+		if c.now.value == last {
+			n++
+		}
+	}
+	w.pieces = append(w.pieces, p)
+	return n, nil
+}
+
 func changeOf(e *clientv3.Event) (c change, err error) {
-	if c.key, err = strconv.Atoi(strings.TrimPrefix(string(e.Kv.Key), prefix)); err != nil {
-		return c, fmt.Errorf("an event of the key %s", e.Kv.Key)
+	if c.key, err = keyOf(e.Kv.Key); err != nil {
+		return c, err
 	}
 	c.revision = e.Kv.ModRevision
 	if e.Type == mvccpb.PUT {
@@ -115,39 +149,66 @@ func entryOf(kv *mvccpb.KeyValue) (entry, error) {
 	return entry{kv.ModRevision, v}, err
 }
 
-// check holds what a watch has shown to all changes that there were. A watch may be refused if its beginning was compacted.
-func (w *watcher) check(all []change, compacted int64) error {
+// check holds what a watch has shown to all changes that there were. A watch may be refused if its beginning was compacted. If writes
+// are given, it may lack changes that were not committed when it began (kine#676), which are returned.
+func (w *watcher) check(all []change, compacted int64, writes flights) (lacks []change, err error) {
 	if w.err != nil {
-		return w.err
+		return nil, w.err
 	}
-	if w.compacted {
-		if w.from > compacted {
-			return fmt.Errorf("it is refused as compacted from %d on, and only %d was compacted", w.from, compacted)
-		}
-		return nil
+	var got []change
+	next := w.from
+	for _, p := range w.pieces {
+		got = append(got, p.changes...)
+		next = max(next, p.progress+1)
 	}
-	var want, got []change
+	if len(got) > 0 {
+		next = max(next, got[len(got)-1].revision+1)
+	}
+	if w.compacted && next > compacted {
+		return nil, fmt.Errorf("it is refused as compacted from %d on, and only %d was compacted", next, compacted)
+	}
+	var want []change
 	for _, c := range all {
-		if c.revision >= w.from && (w.key == every || w.key == c.key) {
+		if c.revision >= w.from && (w.key == every || w.key == c.key) && (!w.compacted || c.revision < next) {
 			want = append(want, c)
 		}
 	}
-	for _, p := range w.pieces {
-		got = append(got, p.changes...)
-	}
-	for i := range min(len(want), len(got)) {
-		g := got[i]
+	var due []change // of want, what it does not lack with a reason
+	for i, c := range want {
+		n := len(due)
+		if n == len(got) || got[n].revision != c.revision {
+			if w.mayLack(c, writes) {
+				lacks = append(lacks, c)
+				continue
+			}
+			if n == len(got) {
+				return lacks, fmt.Errorf("it shows %d changes of %d, and ends before %+v", n, len(want), c)
+			}
+			return lacks, fmt.Errorf("change %d of %d is %+v, and should be %+v", i+1, len(want), got[n], c)
+		}
+		g := got[n]
 		if g.was == (entry{}) && g.revision <= compacted {
-			g.was = want[i].was // the one before may have been compacted
+			g.was = c.was // the one before may have been compacted
 		}
-		if g != want[i] {
-			return fmt.Errorf("change %d of %d is %+v, and should be %+v", i+1, len(want), got[i], want[i])
+		if g != c {
+			return lacks, fmt.Errorf("change %d of %d is %+v, and should be %+v", i+1, len(want), got[n], c)
+		}
+		due = append(due, c)
+	}
+	if len(got) > len(due) {
+		return lacks, fmt.Errorf("it shows %d changes of %d, and %+v should not be there", len(got), len(want), got[len(due)])
+	}
+	return lacks, w.checkPieces(due)
+}
+
+// mayLack is whether a change was not committed yet when the watch began, or began again, at a newer revision.
+func (w *watcher) mayLack(c change, writes flights) bool {
+	for _, s := range slices.Backward(w.starts) {
+		if s.from <= c.revision {
+			return writes.early(c.revision, s.revision, s.called, s.created)
 		}
 	}
-	if len(got) != len(want) {
-		return fmt.Errorf("it shows %d changes of %d", len(got), len(want))
-	}
-	return w.checkPieces(want)
+	return false
 }
 
 // checkPieces holds the promises to what was shown before and after.

@@ -35,8 +35,8 @@ type Log interface {
 	// keys from key to end, without end; or, if key is empty, of all keys. The batch's revision is that of the log's last change. The
 	// error is server.ErrCompacted if changes after the revision may have been dropped.
 	After(ctx context.Context, key, end string, revision, limit int64) (server.EventBatch, error)
-	// Watch returns a channel of all changes from now on, in order. It is closed at the end of ctx, and if it is read too slowly. It
-	// is nil if the log cannot be followed.
+	// Watch returns a channel of all changes from now on, in order. It is closed at the end of ctx, and if it is read too slowly; then
+	// changes may be missing before the last ones. It is nil if the log cannot be followed.
 	Watch(ctx context.Context) <-chan server.EventBatch
 }
 
@@ -104,6 +104,8 @@ func (h *Hub) hand(batch server.EventBatch) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	batch = batch.After(h.at)
+	// kine may leave changes out for a follower that is too slow, and hand it later ones before it cuts it off.
+	whole := len(batch.Events) == 0 || batch.Events[0].KV.ModRevision == h.at+1
 	h.at = max(h.at, batch.CurrentRev)
 	converted := make([]*mvccpb.Event, len(batch.Events))
 	for w := range h.watches {
@@ -120,6 +122,8 @@ func (h *Hub) hand(batch server.EventBatch) {
 			}
 		}
 		switch {
+		case !whole:
+			h.fallBehind(w)
 		case w.unsent+len(w.kept)+len(events) > maxUnsent:
 			h.fallBehind(w)
 		case w.joining:

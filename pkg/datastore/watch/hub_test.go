@@ -31,7 +31,9 @@ type memoryLog struct {
 	random *rand.Rand
 	delay  time.Duration
 	drop   float64
-	fails  error
+	// skip is how likely it is that a follower is not handed a change, and cut off a moment later, as kine does with one that is too slow.
+	skip  float64
+	fails error
 	// held: followers get no changes until they are let go, though the log has them.
 	held    bool
 	waiting []*server.Event
@@ -78,6 +80,10 @@ func (l *memoryLog) letGo() {
 // hand gives followers a change. The caller holds the lock.
 func (l *memoryLog) hand(e *server.Event) {
 	for f := range l.followers {
+		if l.skip > 0 && l.random.Float64() < l.skip {
+			time.AfterFunc(time.Millisecond, func() { l.cutOff(f) })
+			continue
+		}
 		select {
 		case f <- server.EventBatch{CurrentRev: e.KV.ModRevision, Events: []*server.Event{e}}:
 			if l.random.Float64() >= l.drop {
@@ -136,15 +142,17 @@ func (l *memoryLog) Watch(ctx context.Context) <-chan server.EventBatch {
 	defer l.mu.Unlock()
 	f := make(chan server.EventBatch, 8)
 	l.followers[f] = struct{}{}
-	context.AfterFunc(ctx, func() {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		if _, ok := l.followers[f]; ok {
-			delete(l.followers, f)
-			close(f)
-		}
-	})
+	context.AfterFunc(ctx, func() { l.cutOff(f) })
 	return f
+}
+
+func (l *memoryLog) cutOff(f chan server.EventBatch) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if _, ok := l.followers[f]; ok {
+		delete(l.followers, f)
+		close(f)
+	}
 }
 
 // connection is both ends of a call.
@@ -324,6 +332,7 @@ func TestWatchesOfRandomWorlds(t *testing.T) {
 			l := newMemoryLog()
 			l.delay = time.Duration(random.IntN(3)) * 10 * time.Millisecond
 			l.drop = []float64{0, 0, 0.02}[random.IntN(3)]
+			l.skip = []float64{0, 0, 0.02}[random.IntN(3)]
 			h := start(t, l)
 			synctest.Wait()
 			key := func() string { return fmt.Sprintf("/%c/%d", 'a'+rune(random.IntN(4)), random.IntN(5)) }
