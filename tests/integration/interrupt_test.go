@@ -78,10 +78,10 @@ func (s *server) watchDeletions(t *testing.T, k kind, ns string) func() {
 		t.Fatal(err)
 	}
 	t.Cleanup(w.Stop)
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	t.Cleanup(cancel)
 	return func() {
 		t.Helper()
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		defer cancel()
 		for {
 			select {
 			case e := <-w.ResultChan():
