@@ -166,11 +166,13 @@ func (s *Server) build(ctx context.Context, o Options) (*aggregatorapiserver.API
 	if err != nil {
 		return nil, nil, fmt.Errorf("configuring the API server: %w", err)
 	}
+	connect := new(connections).connect
 	if o.Client != nil {
-		if err := useInProcess(config, o.Client); err != nil {
-			return nil, nil, fmt.Errorf("configuring the API server: %w", err)
-		}
+		connect = inProcess(o.Client)
 		checkProgress(ctx, o.Client())
+	}
+	if err := useStores(config, connect); err != nil {
+		return nil, nil, fmt.Errorf("configuring the API server: %w", err)
 	}
 	authn := &config.Aggregator.GenericConfig.Authentication
 	authn.Authenticator = union.NewFailOnError(inProcessAuthenticator, authn.Authenticator)

@@ -27,8 +27,8 @@ type Options struct {
 	PKI           pki.Files
 	EtcdEndpoints []string
 	// Client, if not nil, makes a client of a datastore in this process, which has to compact itself. Every resource then
-	// has one in place of a connection to EtcdEndpoints; the API server closes them. EtcdEndpoints are needed still: see
-	// inProcess.
+	// has one in place of the connection to EtcdEndpoints that they share otherwise; the API server closes them.
+	// EtcdEndpoints are needed still: see stores.
 	Client func() *clientv3.Client
 	// Shared is true if other servers use the same datastore.
 	Shared bool

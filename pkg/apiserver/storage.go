@@ -24,18 +24,33 @@ import (
 	"k8s.io/kubernetes/cmd/kube-apiserver/app"
 )
 
-// inProcess gives every resource a store that calls a datastore in this process, where kube-apiserver would dial one.
+// stores makes the store of every resource, where kube-apiserver would dial the datastore once for each.
 //
 // kube-apiserver makes its clients in a private function, but lets each resource's options name the function that makes its
 // store. What it makes without those options goes on dialing, seldom: health checks, the size for the metrics, and the
 // allocators of ports.
-type inProcess struct {
+type stores struct {
 	*serveroptions.StorageFactoryRestOptionsFactory
-	client func() *clientv3.Client
+	connect func(storagebackend.Config) (backend, error)
 }
 
-// useInProcess sets the options of all resources: the API server's own, the aggregator's and custom ones.
-func useInProcess(config *app.Config, client func() *clientv3.Client) error {
+// backend is the datastore as one store uses it.
+type backend struct {
+	client    *clientv3.Client
+	compactor etcd3.Compactor // nil if the datastore compacts itself
+	close     func()
+}
+
+// inProcess returns a backend whose client calls a datastore in this process, which compacts itself.
+func inProcess(client func() *clientv3.Client) func(storagebackend.Config) (backend, error) {
+	return func(storagebackend.Config) (backend, error) {
+		c := client()
+		return backend{client: c, close: func() { _ = c.Close() }}, nil // it has no connection
+	}
+}
+
+// useStores sets the options of all resources: the API server's own, the aggregator's and custom ones.
+func useStores(config *app.Config, connect func(storagebackend.Config) (backend, error)) error {
 	for _, getter := range []*generic.RESTOptionsGetter{
 		&config.KubeAPIs.ControlPlane.Generic.RESTOptionsGetter,
 		&config.Aggregator.GenericConfig.RESTOptionsGetter,
@@ -46,31 +61,31 @@ func useInProcess(config *app.Config, client func() *clientv3.Client) error {
 		if !ok {
 			return fmt.Errorf("unknown storage options %T", *getter)
 		}
-		*getter = inProcess{dialing, client}
+		*getter = stores{dialing, connect}
 	}
 	return nil
 }
 
 // GetRESTOptions implements generic.RESTOptionsGetter.
-func (p inProcess) GetRESTOptions(resource schema.GroupResource, example runtime.Object) (generic.RESTOptions, error) {
-	o, err := p.StorageFactoryRestOptionsFactory.GetRESTOptions(resource, example)
+func (s stores) GetRESTOptions(resource schema.GroupResource, example runtime.Object) (generic.RESTOptions, error) {
+	o, err := s.StorageFactoryRestOptionsFactory.GetRESTOptions(resource, example)
 	if err != nil {
 		return o, err
 	}
-	cached, err := p.cached(resource)
+	cached, err := s.cached(resource)
 	if err != nil {
 		return o, err
 	}
-	o.Decorator = p.decorator(cached)
+	o.Decorator = s.decorator(cached)
 	return o, nil
 }
 
 // cached reports whether a resource has a watch cache. It has none unless the user asks for it.
-func (p inProcess) cached(resource schema.GroupResource) (bool, error) {
-	if !p.Options.EnableWatchCache {
+func (s stores) cached(resource schema.GroupResource) (bool, error) {
+	if !s.Options.EnableWatchCache {
 		return false, nil
 	}
-	sizes, err := serveroptions.ParseWatchCacheSizes(p.Options.WatchCacheSizes)
+	sizes, err := serveroptions.ParseWatchCacheSizes(s.Options.WatchCacheSizes)
 	if err != nil {
 		return false, err
 	}
@@ -79,7 +94,7 @@ func (p inProcess) cached(resource schema.GroupResource) (bool, error) {
 }
 
 // decorator does what generic.UndecoratedStorage does, or registry.StorageWithCacher.
-func (p inProcess) decorator(cached bool) generic.StorageDecorator {
+func (s stores) decorator(cached bool) generic.StorageDecorator {
 	return func(
 		config *storagebackend.ConfigForResource,
 		prefix string,
@@ -89,7 +104,7 @@ func (p inProcess) decorator(cached bool) generic.StorageDecorator {
 		triggers storage.IndexerFuncs,
 		indexers *cache.Indexers,
 	) (storage.Interface, factory.DestroyFunc, error) {
-		store, destroy, err := p.newStore(config, newObject, newList, prefix)
+		store, destroy, err := s.newStore(config, newObject, newList, prefix)
 		if err != nil || !cached {
 			return store, destroy, err
 		}
@@ -120,10 +135,13 @@ func (p inProcess) decorator(cached bool) generic.StorageDecorator {
 	}
 }
 
-// newStore does what kube-apiserver's newETCD3Storage does with a client of its own. There is no compactor: a datastore in
-// this process compacts itself.
-func (p inProcess) newStore(config *storagebackend.ConfigForResource, newObject, newList func() runtime.Object, prefix string) (storage.Interface, factory.DestroyFunc, error) {
-	client := &kubernetes.Client{Client: p.client()}
+// newStore does what kube-apiserver's newETCD3Storage does with a client of its own.
+func (s stores) newStore(config *storagebackend.ConfigForResource, newObject, newList func() runtime.Object, prefix string) (storage.Interface, factory.DestroyFunc, error) {
+	b, err := s.connect(config.Config)
+	if err != nil {
+		return nil, nil, err
+	}
+	client := &kubernetes.Client{Client: b.client}
 	client.Kubernetes = client
 	client.KV = etcd3.NewETCDLatencyTracker(client.KV)
 	transformer := config.Transformer
@@ -137,16 +155,16 @@ func (p inProcess) newStore(config *storagebackend.ConfigForResource, newObject,
 		transformer = etcd3.WithCorruptObjErrorHandlingTransformer(transformer)
 		decoder = etcd3.WithCorruptObjErrorHandlingDecoder(decoder)
 	}
-	store, err := etcd3.New(client, nil, config.Codec, newObject, newList, config.Prefix, prefix, config.GroupResource,
+	store, err := etcd3.New(client, b.compactor, config.Codec, newObject, newList, config.Prefix, prefix, config.GroupResource,
 		transformer, config.LeaseManagerConfig, decoder, versioner)
 	if err != nil {
-		_ = client.Close() // it has no connection
+		b.close()
 		return nil, nil, err
 	}
 	// Subresources share a store, and each destroys it.
 	destroy := sync.OnceFunc(func() {
 		store.Close()
-		_ = client.Close() // it has no connection
+		b.close()
 	})
 	if unsafeDeletion {
 		return etcd3.NewStoreWithUnsafeCorruptObjectDeletion(store, config.GroupResource), destroy, nil
