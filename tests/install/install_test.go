@@ -32,9 +32,9 @@ func binary(t *testing.T) string {
 	return path
 }
 
-// withBusybox are the cases that the gate runs with busybox too, one of each kind: a fresh install, from a bundle, without a network, with
+// casesWithBusybox are the cases that the gate runs with busybox too, one of each kind: a fresh install, from a bundle, without a network, with
 // a bad checksum, beside an older install.sh, without an init system, an upgrade, a removal. --release runs all with it.
-var withBusybox = []string{"install", "bundle", "air_gap", "corrupt_download", "installed_before_openrc", "no_init", "upgrade", "uninstall"}
+var casesWithBusybox = []string{"install", "bundle", "air_gap", "corrupt_download", "installed_before_openrc", "no_init", "upgrade", "uninstall"}
 
 // TestInstall runs the cases of run.sh, once with the machine's own tools and once with busybox
 // alone, which is what many devices have.
@@ -48,7 +48,7 @@ func TestInstall(t *testing.T) {
 	if len(cases) == 0 {
 		t.Fatal("run.sh lists no case")
 	}
-	for _, name := range withBusybox {
+	for _, name := range casesWithBusybox {
 		if !slices.Contains(cases, name) {
 			t.Errorf("run.sh has no case %s", name)
 		}
@@ -56,7 +56,7 @@ func TestInstall(t *testing.T) {
 	for _, tools := range []string{"system", "busybox"} {
 		t.Run(tools, func(t *testing.T) {
 			for _, name := range cases {
-				if tools == "busybox" && size.Of(true, true, false) && !slices.Contains(withBusybox, name) {
+				if tools == "busybox" && size.Of(true, true, false) && !slices.Contains(casesWithBusybox, name) {
 					continue
 				}
 				t.Run(name, func(t *testing.T) {
