@@ -34,14 +34,14 @@ func RunKubeAPIServer(ctx context.Context, cfg config.Server, line *apiserver.Co
 var needKeys = []string{"root-ca-publisher", "csrsigning", "serviceaccount-token"}
 
 func runKubeAPIServer(ctx context.Context, cfg config.Server, line *apiserver.CommandLine) error {
-	began := time.Now()
+	began, started := time.Now(), startSmall()
 	line.WithoutControllers = cfg.Disabled("controllers")
 	cfg.DataDir, cfg.Disable = "", append(cfg.Disable, needKeys...)
 	logrus.WithFields(logrus.Fields{
 		"version": cfg.Version, "kubernetes": version.Get().GitVersion, "off": strings.Join(cfg.Disable, ", "),
 	}).Info("reap is starting as kube-apiserver")
-	startCtx, started := context.WithTimeoutCause(ctx, apiserverTimeout, fmt.Errorf("not ready within %s", apiserverTimeout))
-	defer started()
+	startCtx, cancel := context.WithTimeoutCause(ctx, apiserverTimeout, fmt.Errorf("not ready within %s", apiserverTimeout))
+	defer cancel()
 	api, err := apiserver.Start(startCtx, apiserver.Options{
 		CommandLine: line,
 		Handlers:    reportHandlers(),
@@ -72,6 +72,7 @@ func runKubeAPIServer(ctx context.Context, cfg config.Server, line *apiserver.Co
 	})
 	select {
 	case <-running:
+		started()
 		logrus.WithField("took", time.Since(began).Round(time.Millisecond).String()).Info("reap is ready")
 		parts.Go(func() { KeepSmall(ctx) })
 	case <-ctx.Done():

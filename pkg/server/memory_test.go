@@ -1,6 +1,7 @@
 package server
 
 import (
+	"runtime/debug"
 	"testing"
 	"time"
 )
@@ -46,5 +47,27 @@ func TestBusyServerGivesMemoryBackNowAndThen(t *testing.T) {
 	}
 	if given != 3 {
 		t.Errorf("given back %d times in three times %s", given, latest)
+	}
+}
+
+// TestGarbageIsCollectedMoreOftenDuringAStart, and as before afterwards; a user's GOGC stays.
+func TestGarbageIsCollectedMoreOftenDuringAStart(t *testing.T) {
+	const usual = 123
+	defer debug.SetGCPercent(debug.SetGCPercent(usual))
+	percent := func() int {
+		p := debug.SetGCPercent(usual)
+		debug.SetGCPercent(p)
+		return p
+	}
+	for gogc, want := range map[string]int{"": startPercent, "80": usual} {
+		t.Setenv("GOGC", gogc)
+		started := startSmall()
+		if p := percent(); p != want {
+			t.Errorf("GOGC=%s: %d during the start", gogc, p)
+		}
+		started()
+		if p := percent(); p != usual {
+			t.Errorf("GOGC=%s: %d after the start", gogc, p)
+		}
 	}
 }

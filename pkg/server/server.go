@@ -59,7 +59,7 @@ func Run(ctx context.Context, cfg config.Server, down *outage.Outage) error {
 	if err := apiserver.CheckArgs(cfg.KubeAPIServerArgs); err != nil {
 		return config.UsageError{Err: err}
 	}
-	s := &server{cfg: cfg, began: time.Now(), notify: takeNotifySocket(), down: down}
+	s := &server{cfg: cfg, began: time.Now(), started: startSmall(), notify: takeNotifySocket(), down: down}
 	err := s.run(ctx)
 	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
 		return nil // cancelled before it was ready
@@ -69,11 +69,12 @@ func Run(ctx context.Context, cfg config.Server, down *outage.Outage) error {
 
 // server is one run of the control plane.
 type server struct {
-	cfg    config.Server
-	began  time.Time
-	notify notifier
-	maker  *snapshot.Maker
-	down   *outage.Outage
+	cfg     config.Server
+	began   time.Time
+	started func() // is called when the server is ready
+	notify  notifier
+	maker   *snapshot.Maker
+	down    *outage.Outage
 }
 
 func (s *server) run(ctx context.Context) (err error) {
@@ -217,6 +218,7 @@ func (s *server) serve(ctx context.Context, dir *dataDir, store *datastore.Store
 	})
 	select {
 	case <-running:
+		s.started()
 		if err := s.announce(dir, access); err != nil {
 			fail(err)
 		}
