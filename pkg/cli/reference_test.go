@@ -64,6 +64,7 @@ var otherVariables = []struct{ name, read, use string }{
 	{"XDG_CACHE_HOME", "", "where `reap envtest use` makes its folder: `$XDG_CACHE_HOME/reap/envtest`, or `~/.cache/reap/envtest` without it"},
 	{"PATH", "", "where `reap service install` looks for a kubectl before it links one"},
 	{"NO_COLOR", "", "no colours on a terminal, if it has any value"},
+	{"GOGC", "", "how much garbage may gather before memory is collected, in percent of what is in use: 50 until a server is ready and 100 then, if it is not set"},
 	{"NOTIFY_SOCKET", "notifyVariable", "where a server tells systemd that it is ready (`Type=notify`); systemd sets it"},
 }
 
