@@ -14,6 +14,7 @@ import (
 // theirs, and a shorter list looks like proof that objects are gone.
 type wholeLog struct {
 	*sqllog.SQLLog
+	rows server.Dialect
 	// asked makes a log of the same rows that compacts only when it is asked to.
 	asked func() *sqllog.SQLLog
 }
@@ -60,12 +61,32 @@ func (l wholeLog) ListStream(ctx context.Context, key, end string, limit, revisi
 
 func (l wholeLog) After(ctx context.Context, key, end string, revision, limit int64) (server.EventBatch, error) {
 	ctx, c := withCall(ctx)
-	batch, err := l.SQLLog.After(ctx, key, end, revision, limit)
+	batch, err := l.after(ctx, key, end, revision, limit)
 	if err := orEnded(ctx, c.or(err)); err != nil {
 		batch.Events = nil
 		return batch, err
 	}
 	return batch, nil
+}
+
+// after does what SQLLog's After does, but tells each change with the value before. kine v0.17.5 leaves that out if it was written before
+// the compacted revision, even if it was the key's value at that revision. The API server ends a watch that lacks it.
+func (l wholeLog) after(ctx context.Context, key, end string, revision, limit int64) (server.EventBatch, error) {
+	rows, err := l.rows.After(ctx, key, end, revision, limit)
+	if err != nil {
+		return server.EventBatch{}, err
+	}
+	batch, compacted, err := sqllog.RowsToEvents(rows, true, true)
+	switch {
+	case err != nil:
+	case batch.CurrentRev == 0:
+		err = server.ErrGRPCUnhealthy
+	case revision > 0 && revision < compacted:
+		err = server.ErrCompacted
+	case revision > batch.CurrentRev:
+		err = server.ErrFutureRev
+	}
+	return batch, err
 }
 
 // CurrentRevision asks the database. kine v0.17.5 keeps what it has written last, which stays behind when two writes

@@ -37,7 +37,7 @@ func newSQLite(ctx context.Context, wg *sync.WaitGroup, cfg *drivers.Config, d *
 	rows := newGroup(statements)
 	wg.Go(func() { rows.run(ctx) })
 	kines := dialect{statements, rows}
-	log := wholeLog{SQLLog: sqllog.New(kines, wg, cfg), asked: func() *sqllog.SQLLog {
+	log := wholeLog{SQLLog: sqllog.New(kines, wg, cfg), rows: kines, asked: func() *sqllog.SQLLog {
 		asked := *cfg
 		asked.CompactInterval = 0
 		return sqllog.New(kines, wg, &asked)

@@ -55,3 +55,38 @@ func TestWatchFromAListMissesNothing(t *testing.T) {
 		}
 	}
 }
+
+// TestWatchTellsTheValueBeforeTheCompactedRevision: a key's value may be older than what was compacted, and still be its value then. A
+// watch from the past tells it with the change.
+func TestWatchTellsTheValueBeforeTheCompactedRevision(t *testing.T) {
+	c := open(t)
+	const key = "/registry/old/1"
+	first, err := put(t.Context(), c, key, "before", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 1100 { // a compaction leaves the last thousand
+		if _, err := create(t.Context(), c, fmt.Sprintf("/registry/others/%04d", i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	compacted := first.Header.Revision + 10
+	if _, err := c.Compact(t.Context(), compacted); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Get(t.Context(), "/registry/", clientv3.WithPrefix(), clientv3.WithRev(compacted-1)); err == nil {
+		t.Fatal("nothing was compacted")
+	}
+	changed, err := put(t.Context(), c, key, "after", first.Header.Revision)
+	if err != nil || !changed.Succeeded {
+		t.Fatal(changed, err)
+	}
+	for form, options := range map[string][]clientv3.OpOption{"one key": nil, "a range": {clientv3.WithRange("/registry/old0")}} {
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		r := <-c.Watch(ctx, key, append(options, clientv3.WithRev(changed.Header.Revision), clientv3.WithPrevKV())...)
+		cancel()
+		if len(r.Events) != 1 || r.Events[0].PrevKv == nil || string(r.Events[0].PrevKv.Value) != "before" || r.Events[0].PrevKv.ModRevision != first.Header.Revision {
+			t.Errorf("%s: the watch tells %v (%v), and should tell the value before", form, r.Events, r.Err())
+		}
+	}
+}
