@@ -99,7 +99,9 @@ func TestCRDDeletedDuringCascades(t *testing.T) {
 					w.Start(nil)
 					w.Rest()
 					var deleted atomic.Bool
+					requested := make(chan struct{}) // closed when the users have made all their deletions
 					w.SetFault(writing(func(i int32) {
+						<-requested
 						if i != n {
 							return
 						}
@@ -119,6 +121,7 @@ func TestCRDDeletedDuringCascades(t *testing.T) {
 					}))
 					w.deleteMixed()
 					w.delete("doomed", metav1.DeletePropagationBackground)
+					close(requested)
 					w.Until("the CRD's end, or rest", func() bool { return deleted.Load() || w.Resting() })
 					came = deleted.Load()
 					w.wantEnd()
