@@ -113,13 +113,17 @@ func TestReferencesFollowAKindThatChangesItsScope(t *testing.T) {
 				w.Rest()
 				w.wantOwners("pods", "of-the-first", "owner-1")
 
+				requested := make(chan struct{}) // closed when the users are done; the collector's writes wait until then
+				w.SetFault(func(c fakeapi.Call) http.HandlerFunc {
+					if how.unseen && (c.Verb == "discover" || c.Resource == "widgets" && (c.Verb == "watch" || c.Verb == "list")) {
+						return fakeapi.Fail(http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable)
+					}
+					if single(c, "delete") || single(c, "patch") {
+						<-requested
+					}
+					return nil
+				})
 				if how.unseen {
-					w.SetFault(func(c fakeapi.Call) http.HandlerFunc {
-						if c.Verb == "discover" || c.Resource == "widgets" && (c.Verb == "watch" || c.Verb == "list") {
-							return fakeapi.Fail(http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable)
-						}
-						return nil
-					})
 					w.DropWatches("widgets")
 					w.Until("the monitor fails", func() bool { return w.monitor("widgets") == observe.Failing })
 				}
@@ -132,6 +136,7 @@ func TestReferencesFollowAKindThatChangesItsScope(t *testing.T) {
 				w.create("pods", "of-the-second", ref("2"))
 				w.must(w.Create("nodes", metav1.ObjectMeta{Name: "later", OwnerReferences: []metav1.OwnerReference{ref("2")}}))
 				w.delete("doomed", metav1.DeletePropagationBackground)
+				close(requested)
 				w.wantEnd()
 				w.wantOwners("pods", "moved", "owner-2")
 				w.wantOwners("pods", "of-the-second", "owner-2")
