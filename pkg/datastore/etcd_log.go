@@ -105,8 +105,11 @@ func (c etcdCore) level(level zapcore.Level) logrus.Level {
 // and looks again after a few seconds.
 const unripe = "failed to update storage version"
 
-// Enabled implements zapcore.LevelEnabler.
-func (c etcdCore) Enabled(level zapcore.Level) bool { return logrus.IsLevelEnabled(c.level(level)) }
+// Enabled implements zapcore.LevelEnabler. What etcd itself calls debug is never logged: it has whole requests in it, and with them the
+// contents of Secrets.
+func (c etcdCore) Enabled(level zapcore.Level) bool {
+	return level > zapcore.DebugLevel && logrus.IsLevelEnabled(c.level(level))
+}
 
 // With implements zapcore.Core.
 func (c etcdCore) With(fields []zapcore.Field) zapcore.Core {

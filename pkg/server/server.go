@@ -120,6 +120,9 @@ func (s *server) run(ctx context.Context) (err error) {
 		return errors.Join(s.orFull(err), listener.Close())
 	}
 	defer store.Stop()
+	if s.etcd() {
+		registerEtcd()
+	}
 	s.maker = s.newMaker(store)
 
 	// Hold the lock until the API server has loaded the files, so that no key is replaced without its certificate.

@@ -2,6 +2,7 @@ package integration
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
@@ -24,6 +25,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
+	"github.com/reap-dev/reap/pkg/config"
 	"github.com/reap-dev/reap/pkg/gc/report"
 )
 
@@ -188,8 +190,18 @@ func TestCollectorMayDoNoMoreThanItNeeds(t *testing.T) {
 // TestSecretsAppearInNoLogEventOrReport looks in logs, events, reports and errors for the content of a Secret that is collected, for
 // the server's keys and tokens, and for the password of a datastore.
 func TestSecretsAppearInNoLogEventOrReport(t *testing.T) {
-	t.Parallel()
-	s := start(t, "--log-level=trace")
+	for _, endpoint := range []string{"", config.EmbeddedEtcd} {
+		t.Run(cmp.Or(endpoint, "sqlite"), func(t *testing.T) {
+			t.Parallel()
+			appearsNowhere(t, "--datastore-endpoint="+endpoint)
+		})
+	}
+}
+
+// appearsNowhere looks for secrets in all that a server with this argument tells.
+func appearsNowhere(t *testing.T, arg string) {
+	t.Helper()
+	s := start(t, "--log-level=trace", arg)
 	ns := s.namespace(t, "told")
 	const content = "correct-horse-battery-staple"
 	for _, name := range []string{"collected", "kept"} {
