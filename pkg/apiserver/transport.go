@@ -188,8 +188,9 @@ func (w *responseWriter) showLocked() {
 func (w *responseWriter) finish(err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if err == nil && w.closed {
+	if err == nil && w.ctx.Err() != nil {
 		// The handler may have stopped half-way because the request's context ended.
+		// It may have seen that before closed was set.
 		err = context.Cause(w.ctx)
 	}
 	if !w.flushed {

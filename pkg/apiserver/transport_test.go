@@ -126,6 +126,23 @@ func TestCancelledContextEndsCallAndHandler(t *testing.T) {
 	tr.serving.Wait()
 }
 
+// A handler can see that its context has ended, and return, before the goroutine runs
+// that marks the response as closed. Here that goroutine never runs.
+func TestAnswerIsNotWholeAfterTheContextsEnd(t *testing.T) {
+	ctx, cancel := context.WithCancelCause(t.Context())
+	enough := errors.New("enough")
+	cancel(enough)
+	w := &responseWriter{ctx: ctx, answered: make(chan struct{})}
+	w.changed.L = &w.mu
+	w.finish(nil)
+	if !errors.Is(w.aborted, enough) {
+		t.Errorf("the answer ended with %v", w.aborted)
+	}
+	if _, err := io.ReadAll(&body{w: w, cancel: func() {}}); !errors.Is(err, enough) {
+		t.Errorf("its body ended with %v", err)
+	}
+}
+
 func TestAbortIsAnErrorAndNotAShortAnswer(t *testing.T) {
 	if _, _, err := call(t, t.Context(), func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = io.WriteString(w, "half")
