@@ -179,10 +179,11 @@ func (s *Server) build(ctx context.Context, o Options) (*aggregatorapiserver.API
 	if o.CommandLine == nil { // which says itself who may come without credentials
 		authn.Authenticator = union.NewFailOnError(authn.Authenticator, anonymous.NewAuthenticator(allowAnonymous()))
 	}
-	// withNotes and the guard of the store are innermost, where the caller and the request are known. Counting users is outermost.
+	// withReading, withNotes and the guard of the store are innermost, where the caller and the request are known. Counting
+	// users is outermost.
 	chainOf := config.Aggregator.GenericConfig.BuildHandlerChainFunc
 	config.Aggregator.GenericConfig.BuildHandlerChainFunc = func(h http.Handler, c *genericapiserver.Config) http.Handler {
-		return s.users.counting(chainOf(guarded(withNotes(h, o.Notes), o.Store), c), c)
+		return s.users.counting(chainOf(guarded(withReading(withNotes(h, o.Notes)), o.Store), c), c)
 	}
 	endless := config.Aggregator.GenericConfig.LongRunningFunc
 	config.Aggregator.GenericConfig.LongRunningFunc = func(r *http.Request, info *request.RequestInfo) bool {

@@ -93,7 +93,7 @@ func (s stores) cached(resource schema.GroupResource) (bool, error) {
 	return !named || size > 0, nil
 }
 
-// decorator does what generic.UndecoratedStorage does, or registry.StorageWithCacher.
+// decorator does what generic.UndecoratedStorage does, without its second readings, or registry.StorageWithCacher.
 func (s stores) decorator(cached bool) generic.StorageDecorator {
 	return func(
 		config *storagebackend.ConfigForResource,
@@ -105,8 +105,11 @@ func (s stores) decorator(cached bool) generic.StorageDecorator {
 		indexers *cache.Indexers,
 	) (storage.Interface, factory.DestroyFunc, error) {
 		store, destroy, err := s.newStore(config, newObject, newList, prefix)
-		if err != nil || !cached {
-			return store, destroy, err
+		if err != nil {
+			return nil, nil, err
+		}
+		if !cached {
+			return rereading{store}, destroy, nil
 		}
 		watchCache, err := cacher.NewCacherFromConfig(cacher.Config{
 			Storage:             store,

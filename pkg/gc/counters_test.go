@@ -12,6 +12,7 @@ import (
 func TestSyncErrorsShareTheStockCounter(t *testing.T) {
 	registry := metrics.NewKubeRegistry()
 	registry.MustRegister(upstream.GarbageCollectorResourcesSyncError)
+	upstream.GarbageCollectorResourcesSyncError.Reset()
 	registerSyncErrors(registry.Register).Inc()
 	if n, err := testutil.GetCounterMetricValue(upstream.GarbageCollectorResourcesSyncError); err != nil || n != 1 {
 		t.Errorf("the counter that was there is %v (%v)", n, err)
