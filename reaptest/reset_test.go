@@ -57,22 +57,41 @@ func everything(t *testing.T, s *reaptest.Server) map[string]string {
 	return all
 }
 
-// mustBeAsBefore compares everything with what there was.
+// mustBeAsBefore compares everything with what there was. A controller makes the rules of aggregated roles, in its own time.
 func mustBeAsBefore(t *testing.T, s *reaptest.Server, before map[string]string) {
 	t.Helper()
-	now := everything(t, s)
+	var wrong map[string]string
+	awaitIn(t, "the aggregated roles to be as they were", func() (bool, any) {
+		wrong = differences(before, everything(t, s))
+		late := 0
+		for _, role := range []string{"admin", "edit", "view"} {
+			if wrong["clusterroles.rbac.authorization.k8s.io /"+role] != "" {
+				late++
+			}
+		}
+		return late == 0 || late < len(wrong), wrong
+	})
+	for name, what := range wrong {
+		t.Errorf("%s %s", name, what)
+	}
+}
+
+// differences says by name what has become of objects.
+func differences(before, now map[string]string) map[string]string {
+	wrong := map[string]string{}
 	for name, o := range now {
 		if was, ok := before[name]; !ok {
-			t.Errorf("%s is still there", name)
+			wrong[name] = "is still there"
 		} else if was != o {
-			t.Errorf("%s was\n%s\nand is\n%s", name, was, o)
+			wrong[name] = fmt.Sprintf("was\n%s\nand is\n%s", was, o)
 		}
 	}
 	for name := range before {
 		if _, ok := now[name]; !ok {
-			t.Errorf("%s is missing", name)
+			wrong[name] = "is missing"
 		}
 	}
+	return wrong
 }
 
 // begun returns everything once the API server has made what it makes for itself, part of it after the start.
@@ -97,6 +116,7 @@ func begun(t *testing.T, s *reaptest.Server) (all map[string]string) {
 // settled returns everything once controllers have made what they make after the start.
 func settled(t *testing.T, s *reaptest.Server) (all map[string]string) {
 	t.Helper()
+	begun(t, s)
 	awaitIn(t, "what controllers make in each namespace", func() (bool, any) {
 		all = everything(t, s)
 		for _, ns := range []string{"default", "kube-node-lease", "kube-public", "kube-system"} {

@@ -225,13 +225,13 @@ func TestControllerThatCannotStartIsNamed(t *testing.T) {
 			return nil
 		}
 	}
-	const within = 3 * time.Second // long enough for all lists that are answered, also on a busy machine
+	const within = 10 * time.Second // long enough for all lists that are answered, also on a busy machine
 	for name, tc := range map[string]struct {
 		answer func(context.Context, string) *http.Response
 		within time.Duration
 		says   []string
 	}{
-		"no answer":        {hangs, within, []string{"starting cronjob,", "CronJob", "no list within 3s"}},
+		"no answer":        {hangs, within, []string{"starting cronjob,", "CronJob", "no list within 10s"}},
 		"API off":          {says(http.StatusNotFound, "NotFound"), patience, []string{"starting job, cronjob, ttl-after-finished,", "--disable=job,cronjob,ttl-after-finished", "does not serve"}},
 		"nothing but no's": {says(http.StatusForbidden, "Forbidden"), within, []string{"starting job, cronjob, ttl-after-finished,", "Forbidden it is"}},
 	} {

@@ -2,7 +2,9 @@ package datastore
 
 import (
 	"bytes"
+	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -13,6 +15,23 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
+
+// A read that its caller has ended is an error, also if nothing has noticed: database/sql may have left rows out then.
+func TestReadThatItsCallerEndedIsAnError(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	if err := orEnded(ctx, nil); err != nil {
+		t.Errorf("a whole read: %v", err)
+	}
+	if err := orEnded(ctx, sql.ErrConnDone); !errors.Is(err, sql.ErrConnDone) {
+		t.Errorf("a read that failed: %v", err)
+	}
+	cancel()
+	for _, err := range []error{nil, sql.ErrConnDone} {
+		if err := orEnded(ctx, err); !errors.Is(err, context.Canceled) {
+			t.Errorf("a read that its caller has ended: %v", err)
+		}
+	}
+}
 
 // TestReadThatFailsHalfWay: a list of which a page cannot be read is an error, and no shorter list; so is a watch that
 // cannot read what it has missed.

@@ -35,10 +35,11 @@ func (l wholeLog) List(ctx context.Context, key, end string, limit, revision int
 	return batch, nil
 }
 
-// orEnded returns that the caller of a failed read has ended it, if that is so. kine v0.17.5 may find no revision then, and calls the
-// store unhealthy.
+// orEnded returns that the caller of a read has ended it, if that is so. kine v0.17.5 may find no revision then, and calls the
+// store unhealthy; or fewer rows than there are, and no error: database/sql may end rows between two of them without asking the
+// driver, which would have said so.
 func orEnded(ctx context.Context, err error) error {
-	if err != nil && ctx.Err() != nil {
+	if ctx.Err() != nil {
 		return ctx.Err()
 	}
 	return err

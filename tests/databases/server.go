@@ -3,10 +3,13 @@ package databases
 
 import (
 	"context"
+	"errors"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"syscall"
 	"testing"
 	"time"
@@ -163,13 +166,27 @@ func programOf(t *testing.T, name, install string, patterns ...string) string {
 	return ""
 }
 
-// freeAddress returns an address that nobody listened on a moment ago.
-func freeAddress(t *testing.T) string {
+// FreePort returns a port of 127.0.0.1 that nobody listens on. It is below those that the system chooses, so that it is still free
+// when a process begins to listen there, later and after each restart.
+func FreePort(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	const lowest, ports = 20_000, 12_000
+	for range 100 {
+		port := strconv.Itoa(lowest + rand.IntN(ports))
+		l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", port))
+		if errors.Is(err, syscall.EADDRINUSE) {
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := l.Close(); err != nil {
+			t.Fatal(err)
+		}
+		return port
 	}
-	defer func() { _ = l.Close() }() // its address is all that was wanted
-	return l.Addr().String()
+	t.Fatal("no free port was found")
+	return ""
 }
+
+func freeAddress(t *testing.T) string { return net.JoinHostPort("127.0.0.1", FreePort(t)) }

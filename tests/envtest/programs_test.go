@@ -2,6 +2,7 @@ package envtest
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -148,9 +149,13 @@ func TestUsers(t *testing.T) {
 		t.Fatal(err)
 	}
 	ada := newClient(t, user.Config())
-	if err := ada.List(t.Context(), &corev1.ConfigMapList{}); err != nil {
-		t.Error(err)
-	}
+	eventually(t, "her role", func(ctx context.Context) (bool, error) {
+		err := ada.List(ctx, &corev1.ConfigMapList{})
+		if apierrors.IsForbidden(err) { // the API server has not seen it yet
+			return false, nil
+		}
+		return err == nil, err
+	})
 	if err := ada.Create(t.Context(), configMap("default", "hers")); !apierrors.IsForbidden(err) {
 		t.Errorf("a user who may only read creates an object: %v", err)
 	}

@@ -217,6 +217,16 @@ func (h *history) run(ctx context.Context, t *testing.T, begin int64) {
 			cancel()
 		}
 	}
+	ended := make(chan struct{})
+	for i := range h.clients { // before anybody writes, so that there is enough to miss
+		h.watchSlowly(ctx, i, begin, ended)
+	}
+	for _, s := range h.slow {
+		select {
+		case <-s.begun:
+		case <-s.ended:
+		}
+	}
 	var writing sync.WaitGroup
 	for id := range users {
 		c, err := h.world.servers[id%len(h.clients)]()
@@ -239,11 +249,7 @@ func (h *history) run(ctx context.Context, t *testing.T, begin int64) {
 			h.kills = h.world.trouble(ctx, rand.New(rand.NewPCG(h.seed, 1001)))
 		}
 	})
-	ended := make(chan struct{})
 	go func() { h.acting.Wait(); close(ended) }()
-	for i := range h.clients {
-		h.watchSlowly(ctx, i, begin, ended)
-	}
 	h.watchWhile(ctx, ended, begin)
 	if ctx.Err() != nil {
 		t.Fatalf("it took too long: %v", context.Cause(ctx))

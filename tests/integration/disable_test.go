@@ -61,7 +61,11 @@ func TestDisabledControllerLeavesItsObjectsAlone(t *testing.T) {
 	enabled := slices.Clone(s.args)
 	s.args = append(s.args, "--disable=deployment,gc")
 	s.start(t)
-	log := string(s.logFrom(0))
+	var log string
+	await(t, "the log to say that it is ready", func(context.Context) (bool, any) {
+		log = string(s.logFrom(0))
+		return strings.Contains(log, "reap is ready"), log
+	})
 	if !strings.Contains(log, `off="deployment, gc"`) || !strings.Contains(log, "controllers=28") {
 		t.Error("the log does not say which controllers run, and which do not")
 	}

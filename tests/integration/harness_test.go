@@ -26,13 +26,13 @@ const (
 	// patience bounds the time without progress in every wait for a condition: passing tests never get near it.
 	patience = 2 * time.Minute * slowness
 	// failWithin is how long a start that cannot succeed may take.
-	failWithin = 10 * time.Second * slowness
+	failWithin = 30 * time.Second * slowness
 	poll       = 25 * time.Millisecond
 	logShown   = 16 << 10
 )
 
-// stopWithin is what users are promised; the race detector gets twice that.
-var stopWithin = 10 * time.Second * min(slowness, 2)
+// stopWithin is what users are promised; the race detector gets more.
+const stopWithin = 10 * time.Second * slowness
 
 // server is `reap server` on one data directory: one process after the other. Its methods belong to one
 // goroutine.

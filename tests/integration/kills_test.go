@@ -2,17 +2,14 @@ package integration
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
-	"net"
-	"strconv"
 	"sync"
-	"syscall"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/reap-dev/reap/tests/databases"
 	"github.com/reap-dev/reap/tests/size"
 )
 
@@ -25,7 +22,7 @@ func TestNothingIsLostOrMissedInAKilledCascade(t *testing.T) {
 	t.Parallel()
 	seed := seedOf(t)
 	random := rand.New(rand.NewPCG(seed, 0))
-	s := start(t, "--gc-workers=2", "--https-listen-port", portForRestarts(t))
+	s := start(t, "--gc-workers=2", "--https-listen-port", databases.FreePort(t))
 	c := s.killedCascade(t, random, size.Of(150, 600, 20_000)/slowness, size.Of(20, 20, 300))
 
 	busy := s.namespace(t, "writes")
@@ -105,29 +102,6 @@ func TestNothingIsLostOrMissedInAKilledCascade(t *testing.T) {
 	}
 	size.Power(t, fmt.Sprintf("seed=%d objects=%d kills=%d interrupted=%d acknowledged=%d unanswered=%d lost=%d informers=%d events=%d relists=%d",
 		seed, len(c.left)+c.deletions, kills, interrupted, acknowledged, unanswered, lost, len(followers), events, relists))
-}
-
-// portForRestarts returns a port that nobody listens on. It is below those that outgoing connections get, so that it is still free
-// when the next process needs it.
-func portForRestarts(t *testing.T) string {
-	t.Helper()
-	const lowest, ports = 20_000, 12_000
-	for range 100 {
-		port := strconv.Itoa(lowest + rand.IntN(ports))
-		l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", port))
-		if errors.Is(err, syscall.EADDRINUSE) {
-			continue
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := l.Close(); err != nil {
-			t.Fatal(err)
-		}
-		return port
-	}
-	t.Fatal("no free port was found")
-	return ""
 }
 
 // killedCascade makes about n objects: owners with so many dependents, a third of them to be deleted with each policy.

@@ -138,13 +138,22 @@ metadata: {name: robot, annotations: {kubernetes.io/service-account.name: robot}
 type: kubernetes.io/service-account-token
 `)
 	c := s.nameless()
-	await(t, "a token", func(ctx context.Context) (bool, any) {
+	// The API server may learn of the token after this test.
+	await(t, "a token that works", func(ctx context.Context) (bool, any) {
 		now, err := s.kube.CoreV1().Secrets(ns).Get(ctx, "robot", metav1.GetOptions{})
 		if err != nil {
 			return false, err
 		}
 		c.BearerToken = string(now.Data[corev1.ServiceAccountTokenKey])
-		return c.BearerToken != "", now.Annotations
+		if c.BearerToken == "" {
+			return false, now.Annotations
+		}
+		k, err := kubernetes.NewForConfig(c)
+		if err != nil {
+			return false, err
+		}
+		_, err = k.AuthenticationV1().SelfSubjectReviews().Create(ctx, &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
+		return err == nil, err
 	})
 	if got, want := whoIs(t, c), "system:serviceaccount:"+ns+":robot"; got != want {
 		t.Errorf("the token is %q's and not %q's", got, want)

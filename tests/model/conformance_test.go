@@ -37,7 +37,7 @@ func TestCopiesDoWhatTheRealCodeDoes(t *testing.T) {
 		}
 	}
 	size.Power(t, fmt.Sprintf("seed=%d worlds=%d calls=%d", first, n, calls))
-	if calls < 5*n {
+	if n >= 100 && calls < 5*n {
 		t.Error("hardly anything was called for")
 	}
 }

@@ -41,7 +41,7 @@ func (e engine) mustPass(t *testing.T) {
 				mustFail(t, reason)
 				return
 			}
-			if len(entry.gates) == 0 && !entry.alone {
+			if len(entry.gates) == 0 {
 				t.Parallel() // it mostly waits
 			}
 			entry.gates.set(t)

@@ -91,7 +91,7 @@ func TestSlowListIsNotFailing(t *testing.T) {
 	w.run()
 	for range pages {
 		<-asked
-		w.pass(stallAfter - time.Second)
+		w.pass(stallAfter - time.Minute)
 		if got := w.state(pods); got != Syncing {
 			t.Errorf("a list that goes on is %s", got)
 		}

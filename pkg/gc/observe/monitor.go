@@ -182,8 +182,8 @@ func (m *monitor) tell(n *notification) {
 		if gr == crds {
 			m.o.definitions.allListed()
 		}
+		m.listed.Store(true) // first, so that no resource is said to be syncing once the graph has all
 		g.Listed(gr, now)
-		m.listed.Store(true)
 	}
 }
 
