@@ -76,3 +76,37 @@ func TestJudgeKnowsOwnersThatHaveWaited(t *testing.T) {
 		t.Errorf("of an owner that nobody has seen waiting it is permitted to drop a reference: %q", reasons)
 	}
 }
+
+// The world comes from a real run: two owners were deleted in the foreground with what they own, and only one of them had to wait. What they
+// own lost its reference to the other if the collector looked at it before or after that moment.
+func TestJudgeKnowsWhoWaitsForWhatWasKeptForAMoment(t *testing.T) {
+	w := &world{objects: []*thing{
+		{kind: configMaps, name: "moment", ns: "n", held: true}, {kind: configMaps, name: "waits", ns: "n", held: true},
+		{kind: secrets, name: "secret", ns: "n", held: true},
+	}}
+	held, waits := state{deleting: true, finalizers: []string{hold}}, state{deleting: true, finalizers: []string{"foregroundDeletion", hold}}
+	moment, blocks := ref{0, "v1", "ConfigMap", "moment", "false"}, ref{1, "v1", "ConfigMap", "waits", "true"}
+	left := func(first, second state, refs ...ref) map[int]*state {
+		return map[int]*state{0: &first, 1: &second, 2: {deleting: true, finalizers: []string{hold}, refs: refs}}
+	}
+	both := map[int]bool{0: true, 1: true}
+	for _, tc := range []struct {
+		name         string
+		ours, theirs map[int]*state
+		waited       map[int]bool
+		permitted    bool
+	}{
+		{"lost there", left(held, waits, moment, blocks), left(held, held, moment), both, true},
+		{"lost here", left(held, held, moment), left(held, waits, moment, blocks), both, true},
+		{"nothing lost, and only one waits", left(held, waits, moment, blocks), left(held, held, moment, blocks), both, false},
+		{"what keeps it has never waited", left(held, waits, moment, blocks), left(held, held, moment), map[int]bool{1: true}, false},
+		{"what keeps it waits still", left(waits, waits, moment, blocks), left(waits, held, moment), both, false},
+		{"nobody has deleted what keeps it", left(state{}, waits, moment, blocks), left(state{}, held, moment), both, false},
+		{"nothing keeps it", left(held, waits, blocks), left(held, held), both, false},
+		{"another finalizer has gone too", left(held, waits, moment, blocks), left(held, state{deleting: true}, moment), both, false},
+	} {
+		if reasons, bad, final := judge(w, tc.ours, tc.theirs, tc.waited); (len(bad) == 0) != tc.permitted || tc.permitted && !final {
+			t.Errorf("%s: permitted %q, not permitted %q", tc.name, reasons, bad)
+		}
+	}
+}

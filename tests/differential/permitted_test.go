@@ -38,7 +38,7 @@ const (
 // seen in foreground deletion. That reap did no more than it may, and no less, is for rules to judge.
 func judge(w *world, ours, theirs map[int]*state, waited map[int]bool) (reasons, bad []string, final bool) {
 	held, unblocked, left := heldUpstream(w, ours, theirs, waited), unblockedUpstream(ours, theirs), forgottenUpstream(w, ours, theirs)
-	lost := misplacedUpstream(w, ours, theirs)
+	lost, kept := misplacedUpstream(w, ours, theirs), keptForAMoment(w, ours, theirs, waited)
 	for i := range w.objects {
 		a, b := ours[i], theirs[i]
 		switch {
@@ -55,7 +55,7 @@ func judge(w *world, ours, theirs map[int]*state, waited map[int]bool) (reasons,
 			reasons = append(reasons, fmt.Sprintf("object %d: %s", i, chance))
 		case droppedHere(w, theirs, i, a, b, waited):
 			reasons = append(reasons, fmt.Sprintf("object %d: %s", i, dropped))
-		case inAMoment(ours, theirs, i, waited):
+		case kept[i] || inAMoment(ours, theirs, i, waited):
 			reasons, final = append(reasons, fmt.Sprintf("object %d: %s", i, moment)), true
 		default:
 			bad = append(bad, fmt.Sprintf("object %d: reap leaves %s,\n            upstream leaves %s", i, a, b))
@@ -104,6 +104,55 @@ func inAMoment(ours, theirs map[int]*state, i int, waited map[int]bool) bool {
 		}
 	}
 	return true
+}
+
+// keptForAMoment returns the objects that are held in both worlds and have lost a reference in one, because an owner that waited only
+// for a moment kept them when the collector looked; and the owners that wait for them in the other world alone.
+func keptForAMoment(w *world, ours, theirs map[int]*state, waited map[int]bool) map[int]bool {
+	kept := map[int]bool{}
+	for i := len(w.objects) - 1; i >= 0; i-- { // dependents come after their owners
+		a, b := ours[i], theirs[i]
+		switch {
+		case a == nil || b == nil || !a.deleting || !b.deleting:
+		case slices.Equal(a.refs, b.refs):
+			kept[i] = waitsForKept(i, ours, theirs, kept) || waitsForKept(i, theirs, ours, kept)
+		case slices.Equal(a.finalizers, b.finalizers):
+			keeper, all := false, true
+			for _, r := range slices.Concat(a.refs, b.refs) {
+				gone := func(now map[int]*state) bool { return now[r.owner] == nil || now[r.owner].deleting }
+				if !slices.Contains(a.refs, r) || !slices.Contains(b.refs, r) {
+					all = all && r.owner >= 0 && waited[r.owner] && gone(ours) && gone(theirs)
+					continue
+				}
+				x, y := ours[r.owner], theirs[r.owner]
+				keeper = keeper || waited[r.owner] && names(w, i, r) && x != nil && y != nil && x.deleting && y.deleting && !x.waits() && !y.waits()
+			}
+			kept[i] = keeper && all
+		}
+	}
+	return kept
+}
+
+// waitsForKept is true if an object waits in the one world for nothing but objects of kept that have lost their reference in the other
+// world, where it does not wait, and if there is no other difference.
+func waitsForKept(i int, one, other map[int]*state, kept map[int]bool) bool {
+	rest := slices.DeleteFunc(slices.Clone(one[i].finalizers), func(f string) bool { return f == "foregroundDeletion" })
+	if !one[i].waits() || !slices.Equal(rest, other[i].finalizers) {
+		return false
+	}
+	blockers := 0
+	for j, st := range one {
+		for _, r := range st.refs {
+			if r.owner != i || r.block != "true" {
+				continue
+			}
+			blockers++
+			if !kept[j] || slices.Contains(other[j].refs, r) {
+				return false
+			}
+		}
+	}
+	return blockers > 0
 }
 
 // forgottenUpstream returns the objects that upstream leaves though all their references dangle, because it once could
