@@ -71,7 +71,7 @@ type rereading struct{ storage.Interface }
 
 func (s rereading) Get(ctx context.Context, key string, o storage.GetOptions, into runtime.Object) error {
 	err := s.Interface.Get(ctx, key, o, into)
-	if err == nil && !o.IgnoreNotFound {
+	if err == nil && !o.IgnoreNotFound { // which reads an absent object as an empty one
 		readingOf(ctx).keep(key, into)
 	}
 	return err

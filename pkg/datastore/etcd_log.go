@@ -105,7 +105,7 @@ func (c etcdCore) level(level zapcore.Level) logrus.Level {
 // and looks again after a few seconds.
 const unripe = "failed to update storage version"
 
-// Enabled implements zapcore.LevelEnabler. What etcd itself calls debug is never logged: it has whole requests in it, and with them the
+// Enabled implements zapcore.LevelEnabler. etcd's own debug messages are never logged: they contain whole requests, and so the
 // contents of Secrets.
 func (c etcdCore) Enabled(level zapcore.Level) bool {
 	return level > zapcore.DebugLevel && logrus.IsLevelEnabled(c.level(level))

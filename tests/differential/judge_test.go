@@ -77,8 +77,8 @@ func TestJudgeKnowsOwnersThatHaveWaited(t *testing.T) {
 	}
 }
 
-// The world comes from a real run: two owners were deleted in the foreground with what they own, and only one of them had to wait. What they
-// own lost its reference to the other if the collector looked at it before or after that moment.
+// The world comes from a real run: an object has two owners in foreground deletion, of which one waited only for a moment. Before and after
+// that moment the collector drops the object's reference to the other owner; during it the collector deletes the object and drops nothing.
 func TestJudgeKnowsWhoWaitsForWhatWasKeptForAMoment(t *testing.T) {
 	w := &world{objects: []*thing{
 		{kind: configMaps, name: "moment", ns: "n", held: true}, {kind: configMaps, name: "waits", ns: "n", held: true},

@@ -26,8 +26,8 @@ type patientWatch struct {
 	patience time.Duration
 }
 
-// ResultChan waits for an event before it lets the caller wait. The suite calls it anew for each, in one goroutine. What is late
-// comes together: after an event it waits less, and no more once nothing has come.
+// ResultChan waits for an event before it lets the caller wait. The suite calls it anew for each, in one goroutine. Late events
+// come together, so it waits less after the first, and no more once none has come.
 func (w *patientWatch) ResultChan() <-chan watch.Event {
 	events := w.Interface.ResultChan()
 	next := make(chan watch.Event, 1)
