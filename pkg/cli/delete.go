@@ -174,8 +174,16 @@ func (d *deletion) goes(c *cli.Context, p report.Plan) ([]report.Object, error) 
 	return goes, nil
 }
 
-// deletedAtOnce is how many objects are deleted side by side.
-const deletedAtOnce = 8
+const (
+	// deletedAtOnce is how many objects are deleted side by side.
+	deletedAtOnce = 8
+	// answeredWithin is how long the command waits for the answers to its DELETEs once it is interrupted: without an
+	// answer nobody knows whether the object was deleted.
+	answeredWithin = 2 * time.Second
+)
+
+// errNotAsked is what is said of an object whose DELETE had not been sent when the command was interrupted.
+var errNotAsked = errors.New("interrupted before the server was asked")
 
 // delete deletes what was asked for, each object only if it is the one that was shown.
 func (d *deletion) delete(ctx context.Context, done *report.Deleted) error {
@@ -183,6 +191,9 @@ func (d *deletion) delete(ctx context.Context, done *report.Deleted) error {
 	if err != nil {
 		return err
 	}
+	answers, giveUp := context.WithCancel(context.WithoutCancel(ctx))
+	defer giveUp()
+	defer context.AfterFunc(ctx, func() { time.AfterFunc(answeredWithin, giveUp) })()
 	var mu sync.Mutex
 	var errs []error
 	var pool errgroup.Group
@@ -193,7 +204,10 @@ func (d *deletion) delete(ctx context.Context, done *report.Deleted) error {
 			if d.policy != "" {
 				options.PropagationPolicy = &d.policy
 			}
-			err := client.Resource(o.resource).Namespace(o.metadata.Namespace).Delete(ctx, o.metadata.Name, options)
+			err := errNotAsked
+			if ctx.Err() == nil {
+				err = client.Resource(o.resource).Namespace(o.metadata.Namespace).Delete(answers, o.metadata.Name, options)
+			}
 			mu.Lock()
 			defer mu.Unlock()
 			if err != nil {

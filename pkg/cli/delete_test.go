@@ -1,9 +1,15 @@
 package cli
 
 import (
+	"context"
 	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -11,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/reap-dev/reap/pkg/gc/report"
@@ -98,6 +105,35 @@ func TestRefusedObjectsAreNotWaitedFor(t *testing.T) {
 	f.shown(shownAs("a", true))
 	if f.onlyRefused(refused) {
 		t.Error("somebody has deleted a meanwhile")
+	}
+}
+
+// TestInterruptedDeleteAwaitsItsAnswers: what the server was asked for is reported as deleted, and nothing else is asked for.
+func TestInterruptedDeleteAwaitsItsAnswers(t *testing.T) {
+	var asked sync.WaitGroup
+	asked.Add(deletedAtOnce)
+	interrupted, interrupt := context.WithCancel(t.Context())
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked.Done()
+		<-interrupted.Done()
+		if r.Context().Err() == nil {
+			w.Header().Set("Content-Type", "application/json")
+			_, _ = io.WriteString(w, `{"kind":"Status","apiVersion":"v1","status":"Success"}`)
+		}
+	}))
+	defer server.Close()
+	d := &deletion{server: &connection{config: &rest.Config{Host: server.URL}}}
+	for i := range deletedAtOnce + 2 {
+		d.objects = append(d.objects, &object{resource: schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}, metadata: shownAs(fmt.Sprint("o", i), false)})
+	}
+	go func() {
+		asked.Wait()
+		interrupt()
+	}()
+	var done report.Deleted
+	err := d.delete(interrupted, &done)
+	if !errors.Is(err, errNotAsked) || len(done.Requested) != deletedAtOnce || len(done.Failed) != 2 {
+		t.Errorf("%d asked for, %d not: %v", len(done.Requested), len(done.Failed), err)
 	}
 }
 

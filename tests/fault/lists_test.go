@@ -17,19 +17,20 @@ import (
 //
 // client-go then lists everything without pages, so each resource expires once.
 func TestExpiredListIsReadAgainAsAWhole(t *testing.T) {
-	w := newWorld(t)
-	w.SetPageSize(2)
-	var expired atomic.Int32
-	w.SetFault(func(c fakeapi.Call) http.HandlerFunc {
-		if c.Verb == "list" && c.Query.Get("continue") != "" && expired.Add(1) <= 2 {
-			return fakeapi.Fail(http.StatusGone, metav1.StatusReasonExpired)
-		}
-		return nil
+	inBubble(t, func(t *testing.T, w *world) {
+		w.SetPageSize(2)
+		var expired atomic.Int32
+		w.SetFault(func(c fakeapi.Call) http.HandlerFunc {
+			if c.Verb == "list" && c.Query.Get("continue") != "" && expired.Add(1) <= 2 {
+				return fakeapi.Fail(http.StatusGone, metav1.StatusReasonExpired)
+			}
+			return nil
+		})
+		w.Start(nil)
+		w.delete("doomed", metav1.DeletePropagationBackground)
+		w.Until("expired pages", func() bool { return expired.Load() >= 2 })
+		w.wantEnd()
 	})
-	w.Start(nil)
-	w.delete("doomed", metav1.DeletePropagationBackground)
-	w.Until("expired pages", func() bool { return expired.Load() >= 2 })
-	w.wantEnd()
 }
 
 // Watches are dropped, and their versions compacted, without losing a deletion.
@@ -76,44 +77,46 @@ func (w *world) emptyLists(resource string) (calls int) {
 
 // A server that returns empty lists for all resources must not cause a deletion.
 func TestEmptyListsDeleteNothing(t *testing.T) {
-	w := newWorld(t)
-	w.Start(nil)
-	w.Rest()
-	calls := w.emptyLists("")
-	for _, call := range []string{"get configmaps ns/living", "get pods ns/living-pods-0", "get secrets ns/living-secrets-0"} {
-		w.UntilCalls(calls, call, 1)
-	}
-	w.Rest()
-	w.wantWhole("living")
-	w.wantWhole("doomed")
-	w.delete("doomed", metav1.DeletePropagationBackground)
-	w.wantEnd()
+	inBubble(t, func(t *testing.T, w *world) {
+		w.Start(nil)
+		w.Rest()
+		calls := w.emptyLists("")
+		for _, call := range []string{"get configmaps ns/living", "get pods ns/living-pods-0", "get secrets ns/living-secrets-0"} {
+			w.UntilCalls(calls, call, 1)
+		}
+		w.Rest()
+		w.wantWhole("living")
+		w.wantWhole("doomed")
+		w.delete("doomed", metav1.DeletePropagationBackground)
+		w.wantEnd()
+	})
 }
 
 // A wrong list hides an object, which a live read finds. Then the object is deleted
 // during a gap of the watch. The collector must notice that the next list lacks it.
 func TestDeletionMissedAfterAWrongListIsNoticed(t *testing.T) {
-	w := newWorld(t)
-	w.Start(nil)
-	w.Rest()
-	calls := w.emptyLists("configmaps")
-	w.UntilCalls(calls, "get configmaps ns/doomed", 1)
-	w.Rest()
-	calls = len(w.Calls(0))
-	w.SetFault(func(c fakeapi.Call) http.HandlerFunc {
-		switch {
-		case c.Verb == "watch":
-			return fakeapi.Fail(http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable)
-		case c.Verb == "list" && c.Resource == "configmaps":
-			return w.EmptyList // still: no correct list shows the owner before its deletion
-		}
-		return nil
+	inBubble(t, func(t *testing.T, w *world) {
+		w.Start(nil)
+		w.Rest()
+		calls := w.emptyLists("configmaps")
+		w.UntilCalls(calls, "get configmaps ns/doomed", 1)
+		w.Rest()
+		calls = len(w.Calls(0))
+		w.SetFault(func(c fakeapi.Call) http.HandlerFunc {
+			switch {
+			case c.Verb == "watch":
+				return fakeapi.Fail(http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable)
+			case c.Verb == "list" && c.Resource == "configmaps":
+				return w.EmptyList // still: no correct list shows the owner before its deletion
+			}
+			return nil
+		})
+		w.DropWatches("configmaps")
+		w.UntilCalls(calls, "watch configmaps", 1)
+		w.delete("doomed", metav1.DeletePropagationBackground)
+		w.Compact()
+		w.wantEnd()
 	})
-	w.DropWatches("configmaps")
-	w.UntilCalls(calls, "watch configmaps", 1)
-	w.delete("doomed", metav1.DeletePropagationBackground)
-	w.Compact()
-	w.wantEnd()
 }
 
 // One resource that cannot be listed stops nothing else. Foreground deletion does not

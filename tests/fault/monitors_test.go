@@ -206,42 +206,43 @@ func TestChangedCRDMakesAFailingMonitorRetryAtOnce(t *testing.T) {
 // Monitors and their metrics begin and end with definitions, and leave nothing
 // behind.
 func TestMonitorsEndWithTheirCRDs(t *testing.T) {
-	w := newWorld(t)
-	var log *logrustest.Hook
-	w.Start(func(o *gc.Options) { log = logged(o) })
-	w.Rest()
-	monitors, goroutines := len(w.Collector().Monitors()), observing()
-	widgets := fakeapi.Resource{Group: "example.com", Name: "widgets", Kind: "Widget", Versions: []string{"v1"}, Namespaced: true}
-	ghost := metav1.OwnerReference{APIVersion: "v1", Kind: "ConfigMap", Name: "never-was", UID: "never-was"}
-	fresh := true // whether the monitor of the previous round has gone
-	for round := range 20 {
-		w.Define(widgets)
-		w.must(w.Create("widgets", metav1.ObjectMeta{Namespace: "ns", Name: "dangling", OwnerReferences: []metav1.OwnerReference{ghost}}))
-		w.must(w.Create("widgets", metav1.ObjectMeta{Namespace: "ns", Name: "kept"}))
-		w.Until("the end of what dangles", func() bool { return w.count("never-was") == 0 })
-		// The answer to the delete may come after its event.
-		w.Until("the count of what was collected", func() bool {
-			n, _ := series(t, "reap_gc_objects_collected_total", "group", "example.com", "resource", "widgets", "policy", "Background")
-			return n == 1 || n > 1 && !fresh
-		})
-		for _, policy := range []string{"Foreground", "Orphan"} {
-			wantSeries(t, 0, "reap_gc_objects_collected_total", "group", "example.com", "resource", "widgets", "policy", policy)
+	inBubble(t, func(t *testing.T, w *world) {
+		var log *logrustest.Hook
+		w.Start(func(o *gc.Options) { log = logged(o) })
+		w.Rest()
+		monitors, goroutines := len(w.Collector().Monitors()), observing()
+		widgets := fakeapi.Resource{Group: "example.com", Name: "widgets", Kind: "Widget", Versions: []string{"v1"}, Namespaced: true}
+		ghost := metav1.OwnerReference{APIVersion: "v1", Kind: "ConfigMap", Name: "never-was", UID: "never-was"}
+		fresh := true // whether the monitor of the previous round has gone
+		for round := range 20 {
+			w.Define(widgets)
+			w.must(w.Create("widgets", metav1.ObjectMeta{Namespace: "ns", Name: "dangling", OwnerReferences: []metav1.OwnerReference{ghost}}))
+			w.must(w.Create("widgets", metav1.ObjectMeta{Namespace: "ns", Name: "kept"}))
+			w.Until("the end of what dangles", func() bool { return w.count("never-was") == 0 })
+			// The answer to the delete may come after its event.
+			w.Until("the count of what was collected", func() bool {
+				n, _ := series(t, "reap_gc_objects_collected_total", "group", "example.com", "resource", "widgets", "policy", "Background")
+				return n == 1 || n > 1 && !fresh
+			})
+			for _, policy := range []string{"Foreground", "Orphan"} {
+				wantSeries(t, 0, "reap_gc_objects_collected_total", "group", "example.com", "resource", "widgets", "policy", policy)
+			}
+			w.must(w.Delete("customresourcedefinitions", "", "widgets.example.com", metav1.DeleteOptions{}))
+			if fresh = round%2 == 0; !fresh {
+				continue // the next monitor begins while this one ends
+			}
+			w.Until("the monitor's end", func() bool { return len(w.Collector().Monitors()) == monitors })
+			wantNoSeries(t, "reap_gc_objects_collected_total", "group", "example.com")
+			wantNoSeries(t, "reap_gc_resource_objects", "group", "example.com")
 		}
-		w.must(w.Delete("customresourcedefinitions", "", "widgets.example.com", metav1.DeleteOptions{}))
-		if fresh = round%2 == 0; !fresh {
-			continue // the next monitor begins while this one ends
+		w.Until("the last monitor's end", func() bool { return len(w.Collector().Monitors()) == monitors })
+		w.Until("the end of its goroutines", func() bool { return observing() <= goroutines })
+		w.delete("doomed", metav1.DeletePropagationBackground)
+		w.wantEnd()
+		if got := entries(log, logrus.WarnLevel); len(got) != 0 {
+			t.Errorf("warnings were %q", got)
 		}
-		w.Until("the monitor's end", func() bool { return len(w.Collector().Monitors()) == monitors })
-		wantNoSeries(t, "reap_gc_objects_collected_total", "group", "example.com")
-		wantNoSeries(t, "reap_gc_resource_objects", "group", "example.com")
-	}
-	w.Until("the last monitor's end", func() bool { return len(w.Collector().Monitors()) == monitors })
-	w.Until("the end of its goroutines", func() bool { return observing() <= goroutines })
-	w.delete("doomed", metav1.DeletePropagationBackground)
-	w.wantEnd()
-	if got := entries(log, logrus.WarnLevel); len(got) != 0 {
-		t.Errorf("warnings were %q", got)
-	}
+	})
 }
 
 // observing counts the goroutines of monitors.
