@@ -33,27 +33,28 @@ func TestAnswersThatProveNothingDeleteNothing(t *testing.T) {
 		"cut off": {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, writes},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t)
-			w.SetFault(func(c fakeapi.Call) http.HandlerFunc {
-				if c.Name != "" && slices.Contains(fault.verbs, c.Verb) {
-					return fault.answer
+			inBubble(t, func(t *testing.T, w *world) {
+				w.SetFault(func(c fakeapi.Call) http.HandlerFunc {
+					if c.Name != "" && slices.Contains(fault.verbs, c.Verb) {
+						return fault.answer
+					}
+					return nil
+				})
+				w.Start(nil)
+				calls := len(w.Calls(0))
+				w.delete("doomed", metav1.DeletePropagationBackground)
+				if slices.Contains(fault.verbs, "delete") {
+					w.UntilCalls(calls, "delete pods ns/doomed-pods-0", 3)
+					w.wantWhole("doomed")
 				}
-				return nil
+				if slices.Contains(fault.verbs, "get") {
+					w.UntilCalls(0, "get configmaps ns/ghost", 3)
+					w.wantWhole("ghost")
+				}
+				w.wantWhole("living")
+				w.Check()
+				w.wantEnd()
 			})
-			w.Start(nil)
-			calls := len(w.Calls(0))
-			w.delete("doomed", metav1.DeletePropagationBackground)
-			if slices.Contains(fault.verbs, "delete") {
-				w.UntilCalls(calls, "delete pods ns/doomed-pods-0", 3)
-				w.wantWhole("doomed")
-			}
-			if slices.Contains(fault.verbs, "get") {
-				w.UntilCalls(0, "get configmaps ns/ghost", 3)
-				w.wantWhole("ghost")
-			}
-			w.wantWhole("living")
-			w.Check()
-			w.wantEnd()
 		})
 	}
 }
@@ -61,37 +62,39 @@ func TestAnswersThatProveNothingDeleteNothing(t *testing.T) {
 // The first deletes of every object get real conflicts, because the object is changed
 // right before each.
 func TestConflictStormDoesNotStopCollection(t *testing.T) {
-	w := newWorld(t)
-	var storms atomic.Int32
-	w.SetFault(func(c fakeapi.Call) http.HandlerFunc {
-		if single(c, "delete") && storms.Add(1) <= 100 {
-			err := w.Update(c.Resource, c.Namespace, c.Name, func(m *metav1.ObjectMeta) { m.Labels = map[string]string{"again": "x"} })
-			if err != nil {
-				t.Error(err)
+	inBubble(t, func(t *testing.T, w *world) {
+		var storms atomic.Int32
+		w.SetFault(func(c fakeapi.Call) http.HandlerFunc {
+			if single(c, "delete") && storms.Add(1) <= 100 {
+				err := w.Update(c.Resource, c.Namespace, c.Name, func(m *metav1.ObjectMeta) { m.Labels = map[string]string{"again": "x"} })
+				if err != nil {
+					t.Error(err)
+				}
 			}
-		}
-		return nil
+			return nil
+		})
+		w.Start(nil)
+		w.delete("doomed", metav1.DeletePropagationBackground)
+		w.Until("the storm's end", func() bool { return storms.Load() > 100 })
+		w.wantEnd()
 	})
-	w.Start(nil)
-	w.delete("doomed", metav1.DeletePropagationBackground)
-	w.Until("the storm's end", func() bool { return storms.Load() > 100 })
-	w.wantEnd()
 }
 
 // The server answers with Retry-After, client-go waits, and no work is lost.
 func TestRetryAfterIsObeyed(t *testing.T) {
-	w := newWorld(t)
-	var refused atomic.Int32
-	w.SetFault(func(c fakeapi.Call) http.HandlerFunc {
-		if (single(c, "delete") || single(c, "get")) && refused.Add(1) <= 4 {
-			return fakeapi.Later(1)
-		}
-		return nil
+	inBubble(t, func(t *testing.T, w *world) {
+		var refused atomic.Int32
+		w.SetFault(func(c fakeapi.Call) http.HandlerFunc {
+			if (single(c, "delete") || single(c, "get")) && refused.Add(1) <= 4 {
+				return fakeapi.Later(1)
+			}
+			return nil
+		})
+		w.Start(nil)
+		w.delete("doomed", metav1.DeletePropagationBackground)
+		w.Until("refusals", func() bool { return refused.Load() > 4 })
+		w.wantEnd()
 	})
-	w.Start(nil)
-	w.delete("doomed", metav1.DeletePropagationBackground)
-	w.Until("refusals", func() bool { return refused.Load() > 4 })
-	w.wantEnd()
 }
 
 // A write that is not answered holds up only its own object.
@@ -107,20 +110,21 @@ func TestSlowReadOfAnOwnerHoldsUpOnlyItsDependents(t *testing.T) {
 // slowCall blocks calls of one kind and waits until the deleted owner has no more
 // children than left.
 func slowCall(t *testing.T, verb, name string, left int) {
-	w := newWorld(t)
-	held := make(chan struct{})
-	release := sync.OnceFunc(func() { close(held) })
-	t.Cleanup(release) // before the server waits for its answers
-	w.SetFault(func(c fakeapi.Call) http.HandlerFunc {
-		if single(c, verb) && c.Name == name {
-			<-held
-		}
-		return nil
+	inBubble(t, func(t *testing.T, w *world) {
+		held := make(chan struct{})
+		release := sync.OnceFunc(func() { close(held) })
+		defer release()
+		w.SetFault(func(c fakeapi.Call) http.HandlerFunc {
+			if single(c, verb) && c.Name == name {
+				<-held
+			}
+			return nil
+		})
+		w.Start(nil)
+		w.delete("doomed", metav1.DeletePropagationBackground)
+		w.Until("all others are collected", func() bool { return w.count("doomed") == left })
+		w.wantWhole("living")
+		release()
+		w.wantEnd()
 	})
-	w.Start(nil)
-	w.delete("doomed", metav1.DeletePropagationBackground)
-	w.Until("all others are collected", func() bool { return w.count("doomed") == left })
-	w.wantWhole("living")
-	release()
-	w.wantEnd()
 }

@@ -24,8 +24,6 @@ type world struct {
 
 const children = 3
 
-func newWorld(t *testing.T) *world { return populate(t, rig.New(t)) }
-
 // populate makes the world's objects on a rig's server.
 func populate(t *testing.T, r *rig.Rig) *world {
 	w := &world{r, t}

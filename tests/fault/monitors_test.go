@@ -103,46 +103,47 @@ func failing(verbs ...string) fakeapi.Fault {
 func TestMonitorThatFailsIsReportedOnce(t *testing.T) {
 	for verb, tries := range map[string]int{"list": 2, "watch": 3} { // the first failure of a watch is tolerated
 		t.Run(verb, func(t *testing.T) {
-			w := newWorld(t)
-			w.SetFault(failing(verb))
-			before, _ := series(t, syncErrors)
-			var log *logrustest.Hook
-			w.Start(func(o *gc.Options) { log = logged(o) })
-			w.UntilCalls(0, verb+" secrets Internal Server Error", tries)
+			inBubble(t, func(t *testing.T, w *world) {
+				w.SetFault(failing(verb))
+				before, _ := series(t, syncErrors)
+				var log *logrustest.Hook
+				w.Start(func(o *gc.Options) { log = logged(o) })
+				w.UntilCalls(0, verb+" secrets Internal Server Error", tries)
 
-			all := w.Collector().Monitors()
-			i := slices.IndexFunc(all, func(m gc.MonitorState) bool { return m.Resource.Resource == "secrets" })
-			if m := all[i]; m.State != gc.MonitorFailing || m.Err == nil || m.Since.IsZero() {
-				t.Errorf("the monitor of secrets is not failing: %+v", m)
-			}
-			if got := w.Collector().Unlistable(); !slices.Equal(got, []string{"secrets"}) {
-				t.Errorf("unlistable are %v, want secrets", got)
-			}
-			if got, want := entries(log, logrus.WarnLevel), []string{"secrets " + refused}; !slices.Equal(got, want) {
-				t.Errorf("warnings were %q, want %q", got, want)
-			}
-			wantSeries(t, before+1, syncErrors)
-			wantSeries(t, 1, "reap_gc_monitor_failing", "group", "", "resource", "secrets")
-			wantNoSeries(t, "reap_gc_monitor_failing", "group", "", "resource", "pods")
-			wantSeries(t, 1, "reap_gc_monitors", "state", "failing")
-			wantSeries(t, float64(len(w.Resources())-1), "reap_gc_monitors", "state", "synced") // of all served resources
-			for _, state := range []string{"syncing", "draining"} {
-				wantSeries(t, 0, "reap_gc_monitors", "state", state)
-			}
+				all := w.Collector().Monitors()
+				i := slices.IndexFunc(all, func(m gc.MonitorState) bool { return m.Resource.Resource == "secrets" })
+				if m := all[i]; m.State != gc.MonitorFailing || m.Err == nil || m.Since.IsZero() {
+					t.Errorf("the monitor of secrets is not failing: %+v", m)
+				}
+				if got := w.Collector().Unlistable(); !slices.Equal(got, []string{"secrets"}) {
+					t.Errorf("unlistable are %v, want secrets", got)
+				}
+				if got, want := entries(log, logrus.WarnLevel), []string{"secrets " + refused}; !slices.Equal(got, want) {
+					t.Errorf("warnings were %q, want %q", got, want)
+				}
+				wantSeries(t, before+1, syncErrors)
+				wantSeries(t, 1, "reap_gc_monitor_failing", "group", "", "resource", "secrets")
+				wantNoSeries(t, "reap_gc_monitor_failing", "group", "", "resource", "pods")
+				wantSeries(t, 1, "reap_gc_monitors", "state", "failing")
+				wantSeries(t, float64(len(w.Resources())-1), "reap_gc_monitors", "state", "synced") // of all served resources
+				for _, state := range []string{"syncing", "draining"} {
+					wantSeries(t, 0, "reap_gc_monitors", "state", state)
+				}
 
-			w.SetFault(nil)
-			w.Until("the end of the failure", func() bool { return len(w.Collector().Unlistable()) == 0 })
-			w.delete("doomed", metav1.DeletePropagationBackground)
-			w.wantEnd()
-			if got := entries(log, logrus.WarnLevel); len(got) != 1 {
-				t.Errorf("warnings were %q", got)
-			}
-			if got := entries(log, logrus.InfoLevel); !slices.Contains(got, "secrets "+again) {
-				t.Errorf("infos were %q", got)
-			}
-			wantNoSeries(t, "reap_gc_monitor_failing", "group", "", "resource", "secrets")
-			wantSeries(t, before+1, syncErrors)
-			wantSeries(t, children, "reap_gc_resource_objects", "group", "", "resource", "secrets")
+				w.SetFault(nil)
+				w.Until("the end of the failure", func() bool { return len(w.Collector().Unlistable()) == 0 })
+				w.delete("doomed", metav1.DeletePropagationBackground)
+				w.wantEnd()
+				if got := entries(log, logrus.WarnLevel); len(got) != 1 {
+					t.Errorf("warnings were %q", got)
+				}
+				if got := entries(log, logrus.InfoLevel); !slices.Contains(got, "secrets "+again) {
+					t.Errorf("infos were %q", got)
+				}
+				wantNoSeries(t, "reap_gc_monitor_failing", "group", "", "resource", "secrets")
+				wantSeries(t, before+1, syncErrors)
+				wantSeries(t, children, "reap_gc_resource_objects", "group", "", "resource", "secrets")
+			})
 		})
 	}
 }
@@ -150,57 +151,59 @@ func TestMonitorThatFailsIsReportedOnce(t *testing.T) {
 // If a monitor's watch is refused once and the next attempt succeeds, that is not
 // reported as a failure.
 func TestOneRefusalOfARunningMonitorIsNotReported(t *testing.T) {
-	w := newWorld(t)
-	var log *logrustest.Hook
-	w.Start(func(o *gc.Options) { log = logged(o) })
-	w.Rest()
-	calls := len(w.Calls(0))
-	var refusals atomic.Int32
-	w.SetFault(func(c fakeapi.Call) http.HandlerFunc {
-		if c.Resource == "secrets" && c.Verb == "watch" && refusals.Add(1) == 1 {
-			return fakeapi.Fail(http.StatusInternalServerError, metav1.StatusReasonInternalError)
+	inBubble(t, func(t *testing.T, w *world) {
+		var log *logrustest.Hook
+		w.Start(func(o *gc.Options) { log = logged(o) })
+		w.Rest()
+		calls := len(w.Calls(0))
+		var refusals atomic.Int32
+		w.SetFault(func(c fakeapi.Call) http.HandlerFunc {
+			if c.Resource == "secrets" && c.Verb == "watch" && refusals.Add(1) == 1 {
+				return fakeapi.Fail(http.StatusInternalServerError, metav1.StatusReasonInternalError)
+			}
+			return nil
+		})
+		w.DropWatches("secrets")
+		w.UntilCalls(calls, "watch secrets Internal Server Error", 1)
+		w.delete("doomed", metav1.DeletePropagationBackground)
+		w.Until("the children's end", func() bool { return w.count("doomed") == 0 })
+		if got := entries(log, logrus.WarnLevel); len(got) != 0 {
+			t.Errorf("warnings were %q", got)
 		}
-		return nil
+		w.wantEnd()
 	})
-	w.DropWatches("secrets")
-	w.UntilCalls(calls, "watch secrets Internal Server Error", 1)
-	w.delete("doomed", metav1.DeletePropagationBackground)
-	w.Until("the children's end", func() bool { return w.count("doomed") == 0 })
-	if got := entries(log, logrus.WarnLevel); len(got) != 0 {
-		t.Errorf("warnings were %q", got)
-	}
-	w.wantEnd()
 }
 
 // A change of its definition makes a failing monitor retry at once. Nothing is
 // logged if that does not help.
 func TestChangedCRDMakesAFailingMonitorRetryAtOnce(t *testing.T) {
-	w := newWorld(t)
-	widgets := fakeapi.Resource{Group: "example.com", Name: "widgets", Kind: "Widget", Versions: []string{"v1"}, Namespaced: true}
-	w.Define(widgets)
-	w.SetFault(func(c fakeapi.Call) http.HandlerFunc {
-		if c.Resource == "widgets" {
-			return fakeapi.Fail(http.StatusInternalServerError, metav1.StatusReasonInternalError)
-		}
-		return nil
-	})
-	var log *logrustest.Hook
-	w.Start(func(o *gc.Options) { log = logged(o) })
-	for range 10 {
-		calls := len(w.Calls(0))
+	inBubble(t, func(t *testing.T, w *world) {
+		widgets := fakeapi.Resource{Group: "example.com", Name: "widgets", Kind: "Widget", Versions: []string{"v1"}, Namespaced: true}
 		w.Define(widgets)
-		w.UntilCalls(calls, "list widgets Internal Server Error", 1)
-		if got := w.Collector().Unlistable(); !slices.Equal(got, []string{"widgets.example.com"}) {
-			t.Errorf("unlistable are %v, want widgets.example.com", got)
+		w.SetFault(func(c fakeapi.Call) http.HandlerFunc {
+			if c.Resource == "widgets" {
+				return fakeapi.Fail(http.StatusInternalServerError, metav1.StatusReasonInternalError)
+			}
+			return nil
+		})
+		var log *logrustest.Hook
+		w.Start(func(o *gc.Options) { log = logged(o) })
+		for range 10 {
+			calls := len(w.Calls(0))
+			w.Define(widgets)
+			w.UntilCalls(calls, "list widgets Internal Server Error", 1)
+			if got := w.Collector().Unlistable(); !slices.Equal(got, []string{"widgets.example.com"}) {
+				t.Errorf("unlistable are %v, want widgets.example.com", got)
+			}
 		}
-	}
-	w.SetFault(nil)
-	w.Define(widgets)
-	w.delete("doomed", metav1.DeletePropagationBackground)
-	w.wantEnd()
-	if got, want := entries(log, logrus.WarnLevel), []string{"widgets.example.com " + refused}; !slices.Equal(got, want) {
-		t.Errorf("warnings were %q, want %q", got, want)
-	}
+		w.SetFault(nil)
+		w.Define(widgets)
+		w.delete("doomed", metav1.DeletePropagationBackground)
+		w.wantEnd()
+		if got, want := entries(log, logrus.WarnLevel), []string{"widgets.example.com " + refused}; !slices.Equal(got, want) {
+			t.Errorf("warnings were %q, want %q", got, want)
+		}
+	})
 }
 
 // Monitors and their metrics begin and end with definitions, and leave nothing
@@ -259,25 +262,26 @@ func observing() int {
 
 // A monitor of another version takes over the count.
 func TestObjectCountOutlivesAChangeOfVersion(t *testing.T) {
-	w := newWorld(t)
-	widgets := fakeapi.Resource{Group: "example.com", Name: "widgets", Kind: "Widget", Versions: []string{"v1"}, Namespaced: true}
-	w.Define(widgets)
-	w.Start(nil)
-	dangle := func(name string) {
-		t.Helper()
-		nobody := metav1.OwnerReference{APIVersion: "v1", Kind: "ConfigMap", Name: "nobody", UID: types.UID("nobody-of-" + name)}
-		w.must(w.Create("widgets", metav1.ObjectMeta{Namespace: "ns", Name: name, OwnerReferences: []metav1.OwnerReference{nobody}}))
-		w.Until("the end of "+name, func() bool { return w.count("nobody") == 0 })
-		w.Rest()
-	}
-	dangle("first")
-	widgets.Versions = []string{"v2", "v1"}
-	w.Define(widgets)
-	w.Until("the monitor of the new version", func() bool {
-		return slices.ContainsFunc(w.Collector().Monitors(), func(m gc.MonitorState) bool { return m.Resource.Resource == "widgets" && m.Resource.Version == "v2" })
+	inBubble(t, func(t *testing.T, w *world) {
+		widgets := fakeapi.Resource{Group: "example.com", Name: "widgets", Kind: "Widget", Versions: []string{"v1"}, Namespaced: true}
+		w.Define(widgets)
+		w.Start(nil)
+		dangle := func(name string) {
+			t.Helper()
+			nobody := metav1.OwnerReference{APIVersion: "v1", Kind: "ConfigMap", Name: "nobody", UID: types.UID("nobody-of-" + name)}
+			w.must(w.Create("widgets", metav1.ObjectMeta{Namespace: "ns", Name: name, OwnerReferences: []metav1.OwnerReference{nobody}}))
+			w.Until("the end of "+name, func() bool { return w.count("nobody") == 0 })
+			w.Rest()
+		}
+		dangle("first")
+		widgets.Versions = []string{"v2", "v1"}
+		w.Define(widgets)
+		w.Until("the monitor of the new version", func() bool {
+			return slices.ContainsFunc(w.Collector().Monitors(), func(m gc.MonitorState) bool { return m.Resource.Resource == "widgets" && m.Resource.Version == "v2" })
+		})
+		dangle("second")
+		wantSeries(t, 2, "reap_gc_objects_collected_total", "group", "example.com", "resource", "widgets", "policy", "Background")
 	})
-	dangle("second")
-	wantSeries(t, 2, "reap_gc_objects_collected_total", "group", "example.com", "resource", "widgets", "policy", "Background")
 }
 
 // Discovery that fails counts as a failed synchronization each time, and is logged
@@ -285,102 +289,105 @@ func TestObjectCountOutlivesAChangeOfVersion(t *testing.T) {
 func TestDiscoveryThatFailsIsReportedOnce(t *testing.T) {
 	for name, path := range map[string]string{"wholly": "apis", "in part": "apis/apps/v1"} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t)
-			var log *logrustest.Hook
-			w.Start(func(o *gc.Options) { log = logged(o) })
-			w.Rest()
-			calls := len(w.Calls(0))
-			before, _ := series(t, syncErrors)
-			w.Undiscoverable(true)
-			w.SetFault(func(c fakeapi.Call) http.HandlerFunc {
-				if c.Verb == "discover" && c.Detail == path {
-					return fakeapi.Fail(http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable)
+			inBubble(t, func(t *testing.T, w *world) {
+				var log *logrustest.Hook
+				w.Start(func(o *gc.Options) { log = logged(o) })
+				w.Rest()
+				calls := len(w.Calls(0))
+				before, _ := series(t, syncErrors)
+				w.Undiscoverable(true)
+				w.SetFault(func(c fakeapi.Call) http.HandlerFunc {
+					if c.Verb == "discover" && c.Detail == path {
+						return fakeapi.Fail(http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable)
+					}
+					return nil
+				})
+				w.Define(fakeapi.Resource{Group: "example.com", Name: "widgets", Kind: "Widget", Versions: []string{"v1"}, Namespaced: true})
+				w.UntilCalls(calls, "discover "+path+" Service Unavailable", 3)
+				w.Until("failures counted", func() bool {
+					n, _ := series(t, syncErrors)
+					return n >= before+3
+				})
+				if got := entries(log, logrus.WarnLevel); len(got) != 1 {
+					t.Errorf("warnings were %q", got)
 				}
-				return nil
+				wantGroups := 0.0
+				if path != "apis" {
+					wantGroups = 1
+				}
+				wantSeries(t, wantGroups, "reap_gc_undiscovered_groups")
+				w.Undiscoverable(false)
+				w.SetFault(nil)
+				w.Define(fakeapi.Resource{Group: "example.com", Name: "gadgets", Kind: "Gadget", Versions: []string{"v1"}, Namespaced: true})
+				w.delete("doomed", metav1.DeletePropagationBackground)
+				w.wantEnd()
+				wantSeries(t, 0, "reap_gc_undiscovered_groups")
+				if got := entries(log, logrus.InfoLevel); !slices.Contains(got, "all API versions can be discovered again") {
+					t.Errorf("infos were %q", got)
+				}
 			})
-			w.Define(fakeapi.Resource{Group: "example.com", Name: "widgets", Kind: "Widget", Versions: []string{"v1"}, Namespaced: true})
-			w.UntilCalls(calls, "discover "+path+" Service Unavailable", 3)
-			w.Until("failures counted", func() bool {
-				n, _ := series(t, syncErrors)
-				return n >= before+3
-			})
-			if got := entries(log, logrus.WarnLevel); len(got) != 1 {
-				t.Errorf("warnings were %q", got)
-			}
-			wantGroups := 0.0
-			if path != "apis" {
-				wantGroups = 1
-			}
-			wantSeries(t, wantGroups, "reap_gc_undiscovered_groups")
-			w.Undiscoverable(false)
-			w.SetFault(nil)
-			w.Define(fakeapi.Resource{Group: "example.com", Name: "gadgets", Kind: "Gadget", Versions: []string{"v1"}, Namespaced: true})
-			w.delete("doomed", metav1.DeletePropagationBackground)
-			w.wantEnd()
-			wantSeries(t, 0, "reap_gc_undiscovered_groups")
-			if got := entries(log, logrus.InfoLevel); !slices.Contains(got, "all API versions can be discovered again") {
-				t.Errorf("infos were %q", got)
-			}
 		})
 	}
 }
 
 // The age of the last sweep is reported only if sweeps run.
 func TestAgeOfTheLastSweepIsReportedOnlyIfSweepsRun(t *testing.T) {
-	w := newWorld(t)
-	wantNoSeries(t, "reap_gc_seconds_since_sweep")
-	w.Start(nil)
-	wantNoSeries(t, "reap_gc_seconds_since_sweep")
-	w.Stop()
+	inBubble(t, func(t *testing.T, w *world) {
+		wantNoSeries(t, "reap_gc_seconds_since_sweep")
+		w.Start(nil)
+		wantNoSeries(t, "reap_gc_seconds_since_sweep")
+		w.Stop()
 
-	var sweeping atomic.Bool
-	w.SetFault(func(c fakeapi.Call) http.HandlerFunc {
-		if c.Resource == "pods" && c.Verb == "list" && sweeping.Load() {
-			return fakeapi.Fail(http.StatusInternalServerError, metav1.StatusReasonInternalError)
+		var sweeping atomic.Bool
+		w.SetFault(func(c fakeapi.Call) http.HandlerFunc {
+			if c.Resource == "pods" && c.Verb == "list" && sweeping.Load() {
+				return fakeapi.Fail(http.StatusInternalServerError, metav1.StatusReasonInternalError)
+			}
+			return nil
+		})
+		began := time.Now()
+		w.Start(func(o *gc.Options) { o.Resync = 50 * time.Millisecond })
+		sweeping.Store(true) // the first lists are over
+		calls := len(w.Calls(0))
+		w.UntilCalls(calls, "list pods Internal Server Error", 3)
+		// None of these sweeps was complete. The series is read before the clock is.
+		since, there := series(t, "reap_gc_seconds_since_sweep")
+		if now := time.Since(began).Seconds(); !there || since > now || since < 0.1 {
+			t.Errorf("the last sweep was %v ago (there: %v), %v after the start", since, there, now)
 		}
-		return nil
+		w.SetFault(nil)
+		w.Until("a whole sweep", func() bool {
+			after, _ := series(t, "reap_gc_seconds_since_sweep")
+			return after < since
+		})
+		w.delete("doomed", metav1.DeletePropagationBackground)
+		w.wantEnd()
 	})
-	began := time.Now()
-	w.Start(func(o *gc.Options) { o.Resync = 50 * time.Millisecond })
-	sweeping.Store(true) // the first lists are over
-	calls := len(w.Calls(0))
-	w.UntilCalls(calls, "list pods Internal Server Error", 3)
-	// None of these sweeps was complete. The series is read before the clock is.
-	since, there := series(t, "reap_gc_seconds_since_sweep")
-	if now := time.Since(began).Seconds(); !there || since > now || since < 0.1 {
-		t.Errorf("the last sweep was %v ago (there: %v), %v after the start", since, there, now)
-	}
-	w.SetFault(nil)
-	w.Until("a whole sweep", func() bool {
-		after, _ := series(t, "reap_gc_seconds_since_sweep")
-		return after < since
-	})
-	w.delete("doomed", metav1.DeletePropagationBackground)
-	w.wantEnd()
 }
 
 // Writes that fail because the object has changed are counted as conflicts.
 func TestConflictsAreCounted(t *testing.T) {
-	w := newWorld(t)
-	before, there := series(t, "reap_gc_conflicts_total", "verb", "delete")
-	if !there {
-		before = 0 // no collector has been made in this process yet
-	}
-	var deletes atomic.Int32
-	w.SetFault(func(c fakeapi.Call) http.HandlerFunc {
-		if single(c, "delete") && c.Name == "doomed-pods-0" && deletes.Add(1) == 1 {
-			if err := w.Update("pods", "ns", c.Name, func(m *metav1.ObjectMeta) { m.Labels = map[string]string{"a": "b"} }); err != nil {
-				t.Error(err)
-			}
+	inBubble(t, func(t *testing.T, w *world) {
+		before, there := series(t, "reap_gc_conflicts_total", "verb", "delete")
+		if !there {
+			before = 0 // no collector has been made in this process yet
 		}
-		return nil
+		var deletes atomic.Int32
+		w.SetFault(func(c fakeapi.Call) http.HandlerFunc {
+			if single(c, "delete") && c.Name == "doomed-pods-0" && deletes.Add(1) == 1 {
+				if err := w.Update("pods", "ns", c.Name, func(m *metav1.ObjectMeta) { m.Labels = map[string]string{"a": "b"} }); err != nil {
+					t.Error(err)
+				}
+			}
+			return nil
+		})
+		w.Start(nil)
+		w.delete("doomed", metav1.DeletePropagationBackground)
+		w.Until("a second delete", func() bool { return deletes.Load() > 1 })
+		w.wantEnd()
+		wantSeries(t, before+1, "reap_gc_conflicts_total", "verb", "delete")
+		if _, there := series(t, "reap_gc_conflicts_total", "verb", "patch"); !there {
+			t.Error("no conflicts of patches are counted")
+		}
 	})
-	w.Start(nil)
-	w.delete("doomed", metav1.DeletePropagationBackground)
-	w.Until("a second delete", func() bool { return deletes.Load() > 1 })
-	w.wantEnd()
-	wantSeries(t, before+1, "reap_gc_conflicts_total", "verb", "delete")
-	if _, there := series(t, "reap_gc_conflicts_total", "verb", "patch"); !there {
-		t.Error("no conflicts of patches are counted")
-	}
 }

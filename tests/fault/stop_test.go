@@ -11,8 +11,7 @@ import (
 
 // stopDuringADelete stops the collector while the delete of one object is unanswered. It returns a function that
 // lets the delete be answered, and a channel that is closed when the collector has ended.
-func stopDuringADelete(t *testing.T) (w *world, release func(), ended <-chan struct{}) {
-	w = newWorld(t)
+func stopDuringADelete(t *testing.T, w *world) (release func(), ended <-chan struct{}) {
 	held, holding := make(chan struct{}), make(chan struct{})
 	release = sync.OnceFunc(func() { close(held) })
 	t.Cleanup(release) // before the server waits for its answers
@@ -36,27 +35,31 @@ func stopDuringADelete(t *testing.T) (w *world, release func(), ended <-chan str
 			t.Errorf("%d objects are counted of %d that were deleted", n, want)
 		}
 	}()
-	return w, release, stopped
+	return release, stopped
 }
 
 // A stopping collector waits for the answer to its running call.
 func TestStopWaitsForTheRunningCall(t *testing.T) {
-	w, release, ended := stopDuringADelete(t)
-	w.Until("the monitors end", func() bool { return w.Watching() == 0 })
-	release()
-	<-ended
-	if n := w.count("ghost"); n != 0 {
-		t.Errorf("%d objects are left", n)
-	}
+	inBubble(t, func(t *testing.T, w *world) {
+		release, ended := stopDuringADelete(t, w)
+		w.Until("the monitors end", func() bool { return w.Watching() == 0 })
+		release()
+		<-ended
+		if n := w.count("ghost"); n != 0 {
+			t.Errorf("%d objects are left", n)
+		}
+	})
 }
 
 // A server that does not answer delays the end only for a moment.
 func TestStopAbandonsACallThatIsNotAnswered(t *testing.T) {
-	_, _, ended := stopDuringADelete(t)
-	select {
-	case <-ended:
-	case <-time.After(15 * time.Second): // half of a call's timeout
-		t.Error("the collector waits for the answer")
-		<-ended
-	}
+	inBubble(t, func(t *testing.T, w *world) {
+		_, ended := stopDuringADelete(t, w)
+		select {
+		case <-ended:
+		case <-time.After(15 * time.Second): // half of a call's timeout
+			t.Error("the collector waits for the answer")
+			<-ended
+		}
+	})
 }

@@ -74,60 +74,62 @@ func (w *world) wantOrphaned(owner string) {
 // as if they could be seen, also after a restart of the collector, until a version is
 // served again.
 func TestObjectsThatAreNoLongerServedHoldTheirOwners(t *testing.T) {
-	w := newWorld(t)
-	w.Define(widgets)
-	w.custom("orphaned", "later", "foreground")
-	w.Start(nil)
-	w.Rest()
-	w.SetServed("widgets", false)
-	w.untilSuspended(3)
-	w.delete("foreground", metav1.DeletePropagationForeground)
-	w.delete("orphaned", metav1.DeletePropagationOrphan)
-	w.untilOrphaningWaits("orphaned", "widgets.example.com")
-	w.Until("the foreground deletion waits", func() bool { return w.view("foreground").Blocking > 0 })
-	w.delete("doomed", metav1.DeletePropagationBackground)
-	w.Until("the end of what has nothing to do with it", func() bool { return w.count("doomed") == 0 && w.count("ghost") == 0 })
-	if !w.has("foreground") || w.count("foreground") != 1 {
-		t.Error("the foreground deletion did not wait")
-	}
+	inBubble(t, func(t *testing.T, w *world) {
+		w.Define(widgets)
+		w.custom("orphaned", "later", "foreground")
+		w.Start(nil)
+		w.Rest()
+		w.SetServed("widgets", false)
+		w.untilSuspended(3)
+		w.delete("foreground", metav1.DeletePropagationForeground)
+		w.delete("orphaned", metav1.DeletePropagationOrphan)
+		w.untilOrphaningWaits("orphaned", "widgets.example.com")
+		w.Until("the foreground deletion waits", func() bool { return w.view("foreground").Blocking > 0 })
+		w.delete("doomed", metav1.DeletePropagationBackground)
+		w.Until("the end of what has nothing to do with it", func() bool { return w.count("doomed") == 0 && w.count("ghost") == 0 })
+		if !w.has("foreground") || w.count("foreground") != 1 {
+			t.Error("the foreground deletion did not wait")
+		}
 
-	// Another collector, which has never seen a widget.
-	w.Stop()
-	w.Start(nil)
-	w.delete("later", metav1.DeletePropagationOrphan)
-	w.untilOrphaningWaits("later", "widgets.example.com")
-	w.SetServed("widgets", true)
-	w.wantOrphaned("orphaned")
-	w.wantOrphaned("later")
-	w.wantEnd()
+		// Another collector, which has never seen a widget.
+		w.Stop()
+		w.Start(nil)
+		w.delete("later", metav1.DeletePropagationOrphan)
+		w.untilOrphaningWaits("later", "widgets.example.com")
+		w.SetServed("widgets", true)
+		w.wantOrphaned("orphaned")
+		w.wantOrphaned("later")
+		w.wantEnd()
+	})
 }
 
 // The objects of a resource that is served again were unseen meanwhile. The collector
 // notices which are gone and takes over those that exist.
 func TestChangesAreNoticedOnceAResourceIsServedAgain(t *testing.T) {
-	w := newWorld(t)
-	w.Define(widgets)
-	w.custom("foreground", "orphaned", "kept")
-	w.Start(nil)
-	w.Rest()
-	w.SetServed("widgets", false)
-	w.untilSuspended(3)
-	w.delete("foreground", metav1.DeletePropagationForeground)
-	w.delete("orphaned", metav1.DeletePropagationOrphan)
-	w.Until("the foreground deletion waits", func() bool { return w.view("foreground").Blocking > 0 })
-	// Nothing shows the deletion of this one.
-	w.must(w.Delete("widgets", "ns", "kept-widget", metav1.DeleteOptions{}))
-	calls := len(w.Calls(0))
-	w.SetServed("widgets", true)
-	w.Until("the foreground deletion's end", func() bool { return !w.has("foreground") && w.count("foreground") == 0 })
-	w.wantOrphaned("orphaned")
-	w.UntilCalls(calls, "get widgets ns/kept-widget Not Found", 1)
-	w.Until("nothing is suspended", func() bool { return len(w.Collector().Graph().Suspended()) == 0 })
-	w.delete("doomed", metav1.DeletePropagationBackground)
-	w.wantEnd()
-	if !w.has("kept") {
-		t.Error("an owner is gone")
-	}
+	inBubble(t, func(t *testing.T, w *world) {
+		w.Define(widgets)
+		w.custom("foreground", "orphaned", "kept")
+		w.Start(nil)
+		w.Rest()
+		w.SetServed("widgets", false)
+		w.untilSuspended(3)
+		w.delete("foreground", metav1.DeletePropagationForeground)
+		w.delete("orphaned", metav1.DeletePropagationOrphan)
+		w.Until("the foreground deletion waits", func() bool { return w.view("foreground").Blocking > 0 })
+		// Nothing shows the deletion of this one.
+		w.must(w.Delete("widgets", "ns", "kept-widget", metav1.DeleteOptions{}))
+		calls := len(w.Calls(0))
+		w.SetServed("widgets", true)
+		w.Until("the foreground deletion's end", func() bool { return !w.has("foreground") && w.count("foreground") == 0 })
+		w.wantOrphaned("orphaned")
+		w.UntilCalls(calls, "get widgets ns/kept-widget Not Found", 1)
+		w.Until("nothing is suspended", func() bool { return len(w.Collector().Graph().Suspended()) == 0 })
+		w.delete("doomed", metav1.DeletePropagationBackground)
+		w.wantEnd()
+		if !w.has("kept") {
+			t.Error("an owner is gone")
+		}
+	})
 }
 
 // If its CRD is deleted, a resource is gone for good, even if nobody has seen the
@@ -135,26 +137,27 @@ func TestChangesAreNoticedOnceAResourceIsServedAgain(t *testing.T) {
 func TestDeletedCRDNoLongerHoldsDeletions(t *testing.T) {
 	for name, unseen := range map[string]bool{"seen": false, "unseen": true} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t)
-			w.Define(widgets)
-			w.custom("foreground", "orphaned")
-			w.Start(nil)
-			w.Rest()
-			w.SetServed("widgets", false)
-			w.untilSuspended(2)
-			w.delete("foreground", metav1.DeletePropagationForeground)
-			w.delete("orphaned", metav1.DeletePropagationOrphan)
-			w.untilOrphaningWaits("orphaned", "widgets.example.com")
-			if unseen {
-				w.Blind("customresourcedefinitions", true)
-				w.LoseEvents(func(r *fakeapi.Resource, _ *metav1.ObjectMeta) bool { return r.Name == "customresourcedefinitions" })
-			}
-			w.must(w.Delete("customresourcedefinitions", "", "widgets.example.com", metav1.DeleteOptions{}))
-			w.LoseEvents(nil)
-			w.Define(fakeapi.Resource{Group: "example.com", Name: "gadgets", Kind: "Gadget", Versions: []string{"v1"}, Namespaced: true})
-			w.Until("the end of both deletions", func() bool { return !w.has("foreground") && !w.has("orphaned") })
-			w.delete("doomed", metav1.DeletePropagationBackground)
-			w.wantEnd()
+			inBubble(t, func(t *testing.T, w *world) {
+				w.Define(widgets)
+				w.custom("foreground", "orphaned")
+				w.Start(nil)
+				w.Rest()
+				w.SetServed("widgets", false)
+				w.untilSuspended(2)
+				w.delete("foreground", metav1.DeletePropagationForeground)
+				w.delete("orphaned", metav1.DeletePropagationOrphan)
+				w.untilOrphaningWaits("orphaned", "widgets.example.com")
+				if unseen {
+					w.Blind("customresourcedefinitions", true)
+					w.LoseEvents(func(r *fakeapi.Resource, _ *metav1.ObjectMeta) bool { return r.Name == "customresourcedefinitions" })
+				}
+				w.must(w.Delete("customresourcedefinitions", "", "widgets.example.com", metav1.DeleteOptions{}))
+				w.LoseEvents(nil)
+				w.Define(fakeapi.Resource{Group: "example.com", Name: "gadgets", Kind: "Gadget", Versions: []string{"v1"}, Namespaced: true})
+				w.Until("the end of both deletions", func() bool { return !w.has("foreground") && !w.has("orphaned") })
+				w.delete("doomed", metav1.DeletePropagationBackground)
+				w.wantEnd()
+			})
 		})
 	}
 }
@@ -164,33 +167,34 @@ func TestDeletedCRDNoLongerHoldsDeletions(t *testing.T) {
 func TestResourcesOfADeletedAPIServiceAreForgotten(t *testing.T) {
 	for name, again := range map[string]bool{"for good": false, "made again": true} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t)
-			served := widgets
-			served.Aggregated = true
-			w.Define(served)
-			w.custom("foreground", "orphaned")
-			w.Start(nil)
-			w.Rest()
-			w.must(w.Delete("apiservices", "", "v1.example.com", metav1.DeleteOptions{}))
-			if again {
-				w.Until("the monitor of widgets ends", func() bool { return w.monitor("widgets") == observe.Draining })
-				w.must(w.Create("apiservices", metav1.ObjectMeta{Name: "v1.example.com"}))
-			} else {
-				w.Until("the end of the monitor", func() bool { return w.monitor("widgets") == "" })
-			}
-			w.delete("foreground", metav1.DeletePropagationForeground)
-			w.delete("orphaned", metav1.DeletePropagationOrphan)
-			w.Until("the end of both deletions", func() bool { return !w.has("foreground") && !w.has("orphaned") })
-			if again {
-				w.wantOrphaned("orphaned")
-			} else if n := w.count("foreground"); n != 1 {
-				t.Errorf("%d objects that nobody serves are left", n)
-			}
-			if left := w.Collector().Graph().Suspended(); len(left) > 0 {
-				t.Errorf("%v is suspended", left)
-			}
-			w.delete("doomed", metav1.DeletePropagationBackground)
-			w.wantEnd()
+			inBubble(t, func(t *testing.T, w *world) {
+				served := widgets
+				served.Aggregated = true
+				w.Define(served)
+				w.custom("foreground", "orphaned")
+				w.Start(nil)
+				w.Rest()
+				w.must(w.Delete("apiservices", "", "v1.example.com", metav1.DeleteOptions{}))
+				if again {
+					w.Until("the monitor of widgets ends", func() bool { return w.monitor("widgets") == observe.Draining })
+					w.must(w.Create("apiservices", metav1.ObjectMeta{Name: "v1.example.com"}))
+				} else {
+					w.Until("the end of the monitor", func() bool { return w.monitor("widgets") == "" })
+				}
+				w.delete("foreground", metav1.DeletePropagationForeground)
+				w.delete("orphaned", metav1.DeletePropagationOrphan)
+				w.Until("the end of both deletions", func() bool { return !w.has("foreground") && !w.has("orphaned") })
+				if again {
+					w.wantOrphaned("orphaned")
+				} else if n := w.count("foreground"); n != 1 {
+					t.Errorf("%d objects that nobody serves are left", n)
+				}
+				if left := w.Collector().Graph().Suspended(); len(left) > 0 {
+					t.Errorf("%v is suspended", left)
+				}
+				w.delete("doomed", metav1.DeletePropagationBackground)
+				w.wantEnd()
+			})
 		})
 	}
 }

@@ -49,8 +49,8 @@ func (r *Rig) Crash() {
 // Cut disconnects the collector from the server for good. It works for a rig in a bubble only.
 func (r *Rig) Cut() { r.wire.cut.Store(true) }
 
-// transportOf returns what a new collector sends its requests through.
-func (r *Rig) transportOf() (host string, via http.RoundTripper) {
+// Line returns what a collector that is to begin sends its requests through; Start uses it by itself.
+func (r *Rig) Line() (host string, via http.RoundTripper) {
 	if r.bubble {
 		r.wire = &wire{handler: r.Server}
 		return "http://fakeapi", r.wire

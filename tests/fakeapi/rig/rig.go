@@ -64,7 +64,7 @@ func (r *Rig) Start(change func(*gc.Options)) {
 		log.SetOutput(r.t.Output())
 		log.SetLevel(logrus.DebugLevel)
 	}
-	host, via := r.transportOf()
+	host, via := r.Line()
 	o := gc.Options{
 		Config:  &rest.Config{Host: host, Transport: via, QPS: -1},
 		Workers: 4, Log: logrus.NewEntry(log),
