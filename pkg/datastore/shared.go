@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/k3s-io/kine/pkg/server"
 )
@@ -83,5 +84,33 @@ func (s shared) Watch(ctx context.Context, revision int64) server.WatchResult {
 	if err == nil && revision > 0 && revision < current-furthestBehind {
 		return server.WatchResult{CurrentRevision: current, CompactRevision: current - furthestBehind}
 	}
-	return s.Backend.Watch(ctx, revision)
+	w := s.Backend.Watch(ctx, revision)
+	w.Eventc = apart(ctx, w.Eventc)
+	return w
+}
+
+// apart passes batches on until the watch ends, each without room behind its events. kine v0.17.5 gives one batch to all
+// watches, and each watch appends the next batch to it: if there were room, one would overwrite what another is about to send.
+func apart(ctx context.Context, batches <-chan server.EventBatch) <-chan server.EventBatch {
+	clipped := make(chan server.EventBatch)
+	go func() {
+		defer close(clipped)
+		for {
+			select {
+			case b, more := <-batches:
+				if !more {
+					return
+				}
+				b.Events = slices.Clip(b.Events)
+				select {
+				case clipped <- b:
+				case <-ctx.Done():
+					return
+				}
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	return clipped
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"testing/synctest"
 
 	"github.com/k3s-io/kine/pkg/server"
 )
@@ -13,6 +14,7 @@ type elsewhere struct {
 	server.Backend
 	breaks error // a list breaks off after the first key
 	watch  chan int64
+	events chan server.EventBatch
 }
 
 const elsewhereAt = 100_000
@@ -98,7 +100,7 @@ func (e elsewhere) ListStream(context.Context, string, string, int64, int64, boo
 
 func (e elsewhere) Watch(_ context.Context, revision int64) server.WatchResult {
 	e.watch <- revision
-	return server.WatchResult{CurrentRevision: elsewhereAt}
+	return server.WatchResult{CurrentRevision: elsewhereAt, Eventc: e.events}
 }
 
 func TestSharedListThatBreaksOffIsAnError(t *testing.T) {
@@ -131,4 +133,33 @@ func TestSharedWatchFromFarBackListsAgain(t *testing.T) {
 			t.Errorf("a watch from %d of %d: %+v", revision, elsewhereAt, watch)
 		}
 	}
+}
+
+// TestSharedWatchesDoNotShareRoom: what one watch appends to a batch, no other sees; and a watch ends with its events, or with its context.
+func TestSharedWatchesDoNotShareRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		e := elsewhere{watch: make(chan int64, 3), events: make(chan server.EventBatch, 1)}
+		batch := server.EventBatch{CurrentRev: elsewhereAt, Events: make([]*server.Event, 1, 3)}
+		first, second := (shared{e}).Watch(ctx, 0), (shared{e}).Watch(ctx, 0)
+		// Each of the two takes one, whichever asks first.
+		e.events <- batch
+		synctest.Wait()
+		e.events <- batch
+		one, other := (<-first.Eventc).Events, (<-second.Eventc).Events
+		mine, theirs := &server.Event{Create: true}, &server.Event{Delete: true}
+		one, other = append(one, mine), append(other, theirs)
+		if one[1] != mine || other[1] != theirs {
+			t.Error("two watches have written to the same place")
+		}
+		cancel()
+		if _, more := <-first.Eventc; more {
+			t.Error("a watch goes on after its context")
+		}
+		third := (shared{e}).Watch(t.Context(), 0)
+		close(e.events)
+		if _, more := <-third.Eventc; more {
+			t.Error("a watch goes on after its events")
+		}
+	})
 }

@@ -123,6 +123,10 @@ func TestLostWritesAreFoundByTheirChanges(t *testing.T) {
 	if len(all) != 2 || all[1].Input != lost[1].Input || all[1].Return != never || all[1].Output.(answered).revision != 12 {
 		t.Errorf("the history is %+v", all)
 	}
+	twice := append(lost, op(2, 9, asked{verb: remove, revision: 10}, answered{}))
+	if all := (&record{all: []porcupine.Operation{created}, lost: twice}).whole(changes); len(all) != 2 || all[1].Call != 2 {
+		t.Errorf("one removal that two have asked for: the history is %+v", all)
+	}
 	told := op(3, 4, asked{verb: remove, revision: 10}, answered{done: true, revision: 12})
 	if all := (&record{all: []porcupine.Operation{created, told}, lost: lost}).whole(changes); len(all) != 2 {
 		t.Errorf("the history is %+v", all)

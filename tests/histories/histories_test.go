@@ -407,7 +407,8 @@ func (h *history) check(ctx context.Context, t *testing.T) {
 		if err := porcupine.VisualizePath(model, info, path); err != nil {
 			t.Error(err)
 		}
-		t.Errorf("the history of %d operations is not linearizable (%s): see %s", len(all), result, path)
+		said := map[porcupine.CheckResult]string{porcupine.Illegal: "is not linearizable", porcupine.Unknown: "could not be checked within " + patience.String()}
+		t.Errorf("the history of %d operations %s: see %s", len(all), said[result], path)
 	}
 	size.Power(t, fmt.Sprintf("seed=%d operations=%d lost=%d changes=%d watches=%d refused=%d progress=%d old=%d reads=%d pages=%d slow=%s leases=%d%s",
 		h.seed, len(all), len(h.record.lost), len(changes), len(h.watchers), refused, progress, old, len(readings), h.reads.pages,

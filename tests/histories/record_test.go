@@ -1,6 +1,7 @@
 package histories
 
 import (
+	"cmp"
 	"slices"
 	"sync"
 	"time"
@@ -45,18 +46,21 @@ func (r *record) do(client int, in asked, call func() (answered, error)) (answer
 }
 
 // whole returns the history. Which of the writes without an answer have taken effect, the changes say: a value is written
-// once, and a revision of a key removed once.
+// once, and a revision of a key removed once. If several have asked for one removal, it counts as the first one's, which
+// may have happened at any time at which another's may.
 func (r *record) whole(changes []change) []porcupine.Operation {
 	all := r.all
-	for _, o := range r.lost {
+	taken := map[int64]bool{}
+	for _, o := range slices.SortedStableFunc(slices.Values(r.lost), func(a, b porcupine.Operation) int { return cmp.Compare(a.Call, b.Call) }) {
 		in := o.Input.(asked)
 		for i, c := range changes {
-			if c.key != in.key || r.acknowledged(c.revision) {
+			if c.key != in.key || taken[c.revision] || r.acknowledged(c.revision) {
 				continue
 			}
 			if in.verb == remove && c.now.value == 0 && before(changes[:i], c.key).revision == in.revision || in.verb != remove && c.now.value == in.value {
 				o.Output, o.Return = answered{done: true, revision: c.revision}, never
 				all = append(all, o)
+				taken[c.revision] = true
 				break
 			}
 		}

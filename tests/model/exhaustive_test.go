@@ -256,13 +256,15 @@ func (e *explorer) failed(err error) error {
 // cut reports whether the search of a world ended before every state was seen.
 func (e *explorer) cut() bool { return e.most > 0 && len(e.seen) >= e.most }
 
-// largeWorlds are the small worlds with more than mostInGate states. Together they have two thirds of all states, and
-// are searched with --release only.
+// largeWorlds are the small worlds with more than mostInGate states. Together they have half of all states, and are
+// searched with --release only.
 var largeWorlds = []string{
 	"three, each deleted in any order",
 	"two rings that share a member",
 	"not blocking, owner goes (Foreground), while the dependent's kind hides",
+	"misnamed, owner goes (Foreground), while the dependent's kind hides",
 	"blocking, owner goes (Foreground), while the dependent's kind hides",
+	"timeout, a pair that is broken before or after",
 	"beside a solid owner, owner goes (Foreground), while the dependent's kind hides",
 	"three, each deleted, first the owner",
 	"three, each deleted, first the dependent",
@@ -271,6 +273,7 @@ var largeWorlds = []string{
 	"right and misnamed, the owner's kind hides for a while, with a dependent of the dependent",
 	"beside a solid owner, owner goes (Foreground), while the namespace ends",
 	"pair that waits, its kind hides",
+	"beside a solid owner, owner goes (Orphan), while the dependent's kind hides",
 }
 
 const mostInGate = 30_000
