@@ -22,6 +22,7 @@ var differs = []struct {
 	{regexp.MustCompile(`(\b\d+(\.\d+)?(ms|[smhd]))(\d+(ms|[smhd]))*\b`), "AGE"},
 	{regexp.MustCompile(`\b(dev|v\d+\.\d+\.\d+(-\S+)?(\+reap)?)(\s|$)`), "VERSION$4"},
 	{regexp.MustCompile(` --kubeconfig \S+`), ""},
+	{regexp.MustCompile(`(?m)^\d+% \[[=>.]*\] \d+ of .*\n`), ""}, // reap delete says every ten seconds how far it is
 	{regexp.MustCompile(`[ \t]+`), " "},
 	{regexp.MustCompile(`(?m) $`), ""},
 }
