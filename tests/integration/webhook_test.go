@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"encoding/pem"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -63,7 +64,7 @@ func (w *webhook) awaitAsked(t *testing.T, does string, times int) {
 	await(t, "the webhook to be asked", func(context.Context) (bool, any) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		return w.asked[does] >= times, w.asked
+		return w.asked[does] >= times, maps.Clone(w.asked)
 	})
 }
 
