@@ -182,8 +182,11 @@ const (
 	answeredWithin = 2 * time.Second
 )
 
-// errNotAsked is what is said of an object whose DELETE had not been sent when the command was interrupted.
-var errNotAsked = errors.New("interrupted before the server was asked")
+// What is said of an object whose DELETE had not been sent when the command was interrupted, and of one whose answer did not come.
+var (
+	errNotAsked    = errors.New("interrupted before the server was asked")
+	errNotAnswered = fmt.Errorf("interrupted, and the server has not answered within %s: whether it was deleted is unknown; ask with reap why", answeredWithin)
+)
 
 // delete deletes what was asked for, each object only if it is the one that was shown.
 func (d *deletion) delete(ctx context.Context, done *report.Deleted) error {
@@ -207,6 +210,9 @@ func (d *deletion) delete(ctx context.Context, done *report.Deleted) error {
 			err := errNotAsked
 			if ctx.Err() == nil {
 				err = client.Resource(o.resource).Namespace(o.metadata.Namespace).Delete(answers, o.metadata.Name, options)
+				if err != nil && answers.Err() != nil {
+					err = errNotAnswered
+				}
 			}
 			mu.Lock()
 			defer mu.Unlock()

@@ -24,6 +24,9 @@ type world struct {
 
 const children = 3
 
+// newWorld returns a world that is reached over a network.
+func newWorld(t *testing.T) *world { return populate(t, rig.New(t)) }
+
 // populate makes the world's objects on a rig's server.
 func populate(t *testing.T, r *rig.Rig) *world {
 	w := &world{r, t}

@@ -58,6 +58,17 @@ func (w *world) untilOrphaningWaits(owner, what string) {
 	}
 }
 
+// hideWidgetsOf starts a collector that has seen a widget of each owner, and that no widget is served any more.
+func (w *world) hideWidgetsOf(owners ...string) {
+	w.t.Helper()
+	w.Define(widgets)
+	w.custom(owners...)
+	w.Start(nil)
+	w.Rest()
+	w.SetServed("widgets", false)
+	w.untilSuspended(len(owners))
+}
+
 // wantOrphaned fails unless the owner is gone and its widget exists without owners.
 func (w *world) wantOrphaned(owner string) {
 	w.t.Helper()
@@ -75,12 +86,7 @@ func (w *world) wantOrphaned(owner string) {
 // served again.
 func TestObjectsThatAreNoLongerServedHoldTheirOwners(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
-		w.Define(widgets)
-		w.custom("orphaned", "later", "foreground")
-		w.Start(nil)
-		w.Rest()
-		w.SetServed("widgets", false)
-		w.untilSuspended(3)
+		w.hideWidgetsOf("orphaned", "later", "foreground")
 		w.delete("foreground", metav1.DeletePropagationForeground)
 		w.delete("orphaned", metav1.DeletePropagationOrphan)
 		w.untilOrphaningWaits("orphaned", "widgets.example.com")
@@ -107,12 +113,7 @@ func TestObjectsThatAreNoLongerServedHoldTheirOwners(t *testing.T) {
 // notices which are gone and takes over those that exist.
 func TestChangesAreNoticedOnceAResourceIsServedAgain(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
-		w.Define(widgets)
-		w.custom("foreground", "orphaned", "kept")
-		w.Start(nil)
-		w.Rest()
-		w.SetServed("widgets", false)
-		w.untilSuspended(3)
+		w.hideWidgetsOf("foreground", "orphaned", "kept")
 		w.delete("foreground", metav1.DeletePropagationForeground)
 		w.delete("orphaned", metav1.DeletePropagationOrphan)
 		w.Until("the foreground deletion waits", func() bool { return w.view("foreground").Blocking > 0 })

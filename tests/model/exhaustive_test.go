@@ -287,8 +287,8 @@ func TestEveryOrderOfStepsInSmallWorlds(t *testing.T) {
 		most = 1000
 	}
 	var worlds []smallWorld
-	// Worlds with the most states come first, so that none of them is left for the end.
 	left := 0 // for --release
+	// Worlds with the most states come first, so that none of them is left for the end.
 	for _, w := range slices.Concat(ringWorlds(), smallWorlds(), policyWorlds(), timeoutWorlds()) {
 		switch {
 		case !strings.Contains(w.name, *onlyWorlds):
