@@ -75,7 +75,7 @@ func TestHistoriesAreLinearizableOverKills(t *testing.T) {
 }
 
 // testHistory lets users write while watches come and go and trouble happens, and checks what all of them have seen.
-func testHistory(t *testing.T, in world) *history {
+func testHistory(t *testing.T, in world) {
 	t.Helper()
 	seed := uint64(time.Now().UnixNano())
 	if text := os.Getenv(seedVariable); text != "" {
@@ -116,7 +116,6 @@ func testHistory(t *testing.T, in world) *history {
 	if !t.Failed() {
 		h.check(ctx, t)
 	}
-	return h
 }
 
 // first returns the store's revision once it answers.

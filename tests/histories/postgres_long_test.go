@@ -11,16 +11,16 @@ import (
 	"github.com/reap-dev/reap/tests/databases"
 )
 
-// commitLate has PostgreSQL commit some writes of one key a while after it has given them their revisions.
-const commitLate = `
+// commitSomeLate has PostgreSQL commit some writes of one key a while after it has given them their revisions.
+const commitSomeLate = `
 	CREATE FUNCTION late() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN PERFORM pg_sleep(0.03); RETURN NULL; END';
 	CREATE CONSTRAINT TRIGGER late AFTER INSERT ON kine DEFERRABLE INITIALLY DEFERRED FOR EACH ROW
 		WHEN (NEW.name = '` + prefix + `0' AND NEW.id % 3 = 0) EXECUTE FUNCTION late();`
 
 // TestHistoriesOfTwoServersOnPostgreSQL: two servers write one database, and one of them is killed now and then. All is as with SQLite
 // and etcd, but for one thing: what a list or the beginning of a watch finds may lack a change with an earlier revision than its own, if
-// that was not committed yet, and no watch from there shows it (kine#676). Everything else that is missing fails the test. Commits that
-// are made late show this; if that fails, kine has mended it: docs/datastore.md tells users of it.
+// that was not committed yet, and no watch from there shows it (kine#676); tests/storage shows that step by step. Everything else that is
+// missing fails the test. Some commits are made late, so that it happens often.
 func TestHistoriesOfTwoServersOnPostgreSQL(t *testing.T) {
 	for _, late := range []bool{false, true} {
 		t.Run(map[bool]string{false: "AsItIs", true: "CommitsLate"}[late], func(t *testing.T) {
@@ -33,25 +33,22 @@ func TestHistoriesOfTwoServersOnPostgreSQL(t *testing.T) {
 				sockets: []string{one.endpoint(), other.endpoint()}, trouble: other.killsNowAndThen, early: true,
 			}
 			if late {
-				mustCommitLate(t, endpoint)
+				mustCommitSomeLate(t, endpoint)
 			}
-			h := testHistory(t, in)
-			if late && (h.lacked.reads == 0 || h.lacked.caches == 0) && !t.Failed() {
-				t.Errorf("no list lacks a change, and no watch from there:%s", h.lacked)
-			}
+			testHistory(t, in)
 		})
 	}
 }
 
-// mustCommitLate returns when some commits are late.
-func mustCommitLate(t *testing.T, endpoint string) {
+// mustCommitSomeLate returns when some commits are late.
+func mustCommitSomeLate(t *testing.T, endpoint string) {
 	t.Helper()
 	db, err := sql.Open("pgx", endpoint)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = db.Close() }() // all has been committed
-	if _, err := db.ExecContext(t.Context(), commitLate); err != nil {
+	if _, err := db.ExecContext(t.Context(), commitSomeLate); err != nil {
 		t.Fatal(err)
 	}
 }
