@@ -2,12 +2,9 @@ package datastore
 
 import (
 	"context"
-	"slices"
 	"testing"
 
 	"github.com/k3s-io/kine/pkg/server"
-	"go.etcd.io/etcd/api/v3/etcdserverpb"
-	"go.etcd.io/etcd/api/v3/mvccpb"
 )
 
 // leased answers a deletion.
@@ -35,40 +32,5 @@ func TestKeyWithANewLeaseIsLookedAtAgain(t *testing.T) {
 		if _, _, _, err := (expiring{c.backend}).Delete(t.Context(), "/key", 5); (err != nil) != c.again {
 			t.Errorf("%s: %v", what, err)
 		}
-	}
-}
-
-// sink keeps the revisions of what is sent to it.
-type sink struct {
-	etcdserverpb.Watch_WatchServer
-	revisions []int64
-}
-
-func (s *sink) Send(r *etcdserverpb.WatchResponse) error {
-	s.revisions = append(s.revisions, r.Header.Revision)
-	return nil
-}
-
-// TestProgressOfOthersWatchesDoesNotGoBack: it is left out if a newer change has been sent.
-func TestProgressOfOthersWatchesDoesNotGoBack(t *testing.T) {
-	to := &sink{}
-	s := &inOrder{Watch_WatchServer: to}
-	at := func(revision int64) *etcdserverpb.ResponseHeader {
-		return &etcdserverpb.ResponseHeader{Revision: revision}
-	}
-	for _, r := range []*etcdserverpb.WatchResponse{
-		{Header: at(1), Created: true},
-		{Header: at(2)},
-		{Header: at(6), Events: []*mvccpb.Event{{Kv: &mvccpb.KeyValue{ModRevision: 4}}, {Kv: &mvccpb.KeyValue{ModRevision: 5}}}},
-		{Header: at(4)}, // too old
-		{Header: at(5)},
-		{Header: at(3), Canceled: true},
-	} {
-		if err := s.Send(r); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if want := []int64{1, 2, 6, 5, 3}; !slices.Equal(to.revisions, want) {
-		t.Errorf("%v was sent, want %v", to.revisions, want)
 	}
 }

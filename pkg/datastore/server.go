@@ -63,23 +63,7 @@ func (e etcdAPI) Watch(stream etcdserverpb.Watch_WatchServer) error {
 	if e.watches != nil {
 		return e.watches.Serve(stream)
 	}
-	return e.KVServerBridge.Watch(&inOrder{Watch_WatchServer: stream})
-}
-
-// inOrder leaves out what a watch is told of its progress if it has been sent a newer change: kine v0.17.5 asks for the revision, and may
-// send changes before it tells it. kine sends one answer at a time.
-type inOrder struct {
-	etcdserverpb.Watch_WatchServer
-	sent int64 // the revision of the last change
-}
-
-func (s *inOrder) Send(r *etcdserverpb.WatchResponse) error {
-	if n := len(r.Events); n > 0 {
-		s.sent = max(s.sent, r.Events[n-1].Kv.ModRevision)
-	} else if !r.Created && !r.Canceled && r.Header.Revision < s.sent {
-		return nil
-	}
-	return s.Watch_WatchServer.Send(r)
+	return e.KVServerBridge.Watch(&sharedStream{Watch_WatchServer: stream, get: e.Range})
 }
 
 // RangeStream answers a page in one piece. kine v0.17.5 gives a page that it streams the revision of a count that it

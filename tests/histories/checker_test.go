@@ -87,6 +87,18 @@ func TestWrongWatchesAreFound(t *testing.T) {
 	}
 }
 
+// TestSharedWatchMayBeRefusedFarBehind: but no other, and not a little less far.
+func TestSharedWatchMayBeRefusedFarBehind(t *testing.T) {
+	const last = 10 + furthestBehind
+	all := []change{{10, 0, entry{10, 1}, entry{}}, {last, 0, entry{last, 2}, entry{10, 1}}}
+	for from, writes := range map[int64]flights{9: {}, 10: {}, 8: nil} {
+		w := &watcher{from: from, key: every, compacted: true}
+		if _, err := w.check(all, 0, writes); (err == nil) != (from == 9) {
+			t.Errorf("from %d: %v", from, err)
+		}
+	}
+}
+
 // TestWrongChangesAreFound: changes that are nobody's, and acknowledged writes that are no change.
 func TestWrongChangesAreFound(t *testing.T) {
 	created := op(1, 2, asked{verb: create, value: 7}, answered{done: true, revision: 10})

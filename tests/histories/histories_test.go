@@ -294,7 +294,9 @@ func (h *history) watchWhile(ctx context.Context, ended chan struct{}, begin int
 			// The watches of everything have to see what is compacted, though they may have to come back after a kill.
 			revision := min(got.revision-50, h.leases.upTo())
 			for _, w := range h.watchers[:len(h.clients)] {
-				revision = min(revision, w.shown.Load())
+				if !closed(w.ended) { // refused
+					revision = min(revision, w.shown.Load())
+				}
 			}
 			h.compact(ctx, server, revision)
 		}

@@ -149,8 +149,12 @@ func entryOf(kv *mvccpb.KeyValue) (entry, error) {
 	return entry{kv.ModRevision, v}, err
 }
 
+// furthestBehind is how many changes a watch of a shared database may have to catch up with. See docs/datastore.md.
+const furthestBehind = 5000
+
 // check holds what a watch has shown to all changes that there were. A watch may be refused if its beginning was compacted. If writes
-// are given, it may lack changes that were not committed when it began (kine#676), which are returned.
+// are given, the database is shared: the watch may also be refused if it is too far behind, and may lack changes that were not committed
+// when it began (kine#676), which are returned.
 func (w *watcher) check(all []change, compacted int64, writes flights) (lacks []change, err error) {
 	if w.err != nil {
 		return nil, w.err
@@ -164,7 +168,8 @@ func (w *watcher) check(all []change, compacted int64, writes flights) (lacks []
 	if len(got) > 0 {
 		next = max(next, got[len(got)-1].revision+1)
 	}
-	if w.compacted && next > compacted {
+	far := writes != nil && len(all) > 0 && next < all[len(all)-1].revision-furthestBehind
+	if w.compacted && next > compacted && !far {
 		return nil, fmt.Errorf("it is refused as compacted from %d on, and only %d was compacted", next, compacted)
 	}
 	var want []change
