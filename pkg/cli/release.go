@@ -140,7 +140,7 @@ func (c *connection) takeOff(ctx context.Context, o *object, finalizer string) (
 	if err != nil {
 		return nil, err
 	}
-	actor := act.New(client, nil, func() error { return nil }, func(act.Verb, act.Outcome) {})
+	actor := act.New(act.Clients{Metadata: client}, func() error { return nil }, func(act.Verb, act.Outcome) {})
 	live := &act.Object{Resource: o.resource, Metadata: o.metadata}
 	for range releaseRounds {
 		outcome, err := actor.RemoveFinalizer(ctx, live, finalizer)

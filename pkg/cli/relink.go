@@ -178,7 +178,7 @@ func (c *connection) relink(ctx context.Context, catalog *graph.Catalog, plan re
 	if err != nil {
 		return err
 	}
-	actor := act.New(client, nil, func() error { return nil }, func(act.Verb, act.Outcome) {})
+	actor := act.New(act.Clients{Metadata: client}, func() error { return nil }, func(act.Verb, act.Outcome) {})
 	for _, level := range plan.Levels {
 		var pool errgroup.Group
 		pool.SetLimit(relinkedAtOnce)

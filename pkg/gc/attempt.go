@@ -244,7 +244,7 @@ func (a *attempt) warnOfTimeout(blockers []graph.Node, blocking int) {
 func (a *attempt) delete(ctx context.Context, d decide.Decision) (done bool, err error) {
 	outcome, done, err := a.write(ctx, func() (act.Outcome, error) {
 		return a.guard.delete(&a.view, func() (act.Outcome, error) {
-			return a.actor.Delete(ctx, a.gvr(), a.view.Record, d.Policy)
+			return a.actor.Delete(ctx, a.gvr(), a.view.Record, act.Deletion{Policy: d.Policy, Aggregated: a.view.Resource.Aggregated})
 		})
 	})
 	if outcome == act.Done {

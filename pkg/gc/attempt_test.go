@@ -18,6 +18,7 @@ import (
 
 	"github.com/sirupsen/logrus"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
@@ -25,6 +26,7 @@ import (
 	"github.com/reap-dev/reap/pkg/gc/decide"
 	"github.com/reap-dev/reap/pkg/gc/graph"
 	"github.com/reap-dev/reap/pkg/gc/pause"
+	"github.com/reap-dev/reap/tests/fakeapi"
 )
 
 // configMaps is the only resource of the store below.
@@ -35,6 +37,8 @@ var configMaps = schema.GroupResource{Resource: "configmaps"}
 // calls.
 type store struct {
 	t *testing.T
+	// deletions is what the body of a deletion has to be.
+	deletions string
 
 	mu      sync.Mutex
 	objects map[string]*metav1.ObjectMeta
@@ -81,9 +85,12 @@ func (s *store) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	switch r.Method {
 	case http.MethodDelete:
-		var o metav1.DeleteOptions
-		if err := json.Unmarshal(body, &o); err != nil {
+		o, err := fakeapi.DeleteOptions(body)
+		if err != nil {
 			s.t.Error(err)
+		}
+		if got := r.Header.Get("Content-Type"); got != s.deletions {
+			s.t.Errorf("%s with %s, want %s", call, got, s.deletions)
 		}
 		if p := o.Preconditions; p == nil || p.UID == nil || p.ResourceVersion == nil {
 			s.t.Errorf("%s without preconditions", call)
@@ -169,7 +176,10 @@ func (s *store) has(name string) bool {
 // collector returns a collector over a store; its monitors do not run.
 func collector(t *testing.T, aggregated bool) (*Collector, *store) {
 	t.Helper()
-	s := &store{t: t, objects: map[string]*metav1.ObjectMeta{}}
+	s := &store{t: t, objects: map[string]*metav1.ObjectMeta{}, deletions: runtime.ContentTypeProtobuf}
+	if aggregated {
+		s.deletions = runtime.ContentTypeJSON
+	}
 	server := httptest.NewServer(s)
 	t.Cleanup(server.Close)
 	log := logrus.New()

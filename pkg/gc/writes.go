@@ -3,8 +3,6 @@ package gc
 import (
 	"context"
 
-	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 
 	"github.com/reap-dev/reap/pkg/bound"
@@ -18,13 +16,9 @@ func newActor(config *rest.Config, allow func() error) (*act.Actor, error) {
 	config = bound.Writes(config, func(ctx context.Context) (context.Context, context.CancelFunc, error) {
 		return ctx, func() {}, allow()
 	})
-	client, err := metadata.NewForConfig(metadata.ConfigFor(config))
+	clients, err := act.ClientsFor(config)
 	if err != nil {
 		return nil, err
 	}
-	objects, err := dynamic.NewForConfig(config)
-	if err != nil {
-		return nil, err
-	}
-	return act.New(client, objects, allow, countCall), nil
+	return act.New(clients, allow, countCall), nil
 }

@@ -9,8 +9,6 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // Call is one request.
@@ -79,8 +77,7 @@ func callOf(r *http.Request) *Call {
 		c.Verb = "create"
 	case http.MethodDelete:
 		c.Verb = "delete"
-		var o metav1.DeleteOptions
-		if json.Unmarshal(c.body, &o) == nil && o.PropagationPolicy != nil {
+		if o, err := DeleteOptions(c.body); err == nil && o.PropagationPolicy != nil {
 			c.Detail = string(*o.PropagationPolicy)
 		}
 	case http.MethodPatch:

@@ -26,9 +26,9 @@ func (s *Server) single(w http.ResponseWriter, r *Resource, c *Call) {
 	var err error
 	switch c.Verb {
 	case "delete":
-		var o metav1.DeleteOptions
-		if err = json.Unmarshal(c.body, &o); err == nil {
-			err = s.delete(r, m, o)
+		var o *metav1.DeleteOptions
+		if o, err = DeleteOptions(c.body); err == nil {
+			err = s.delete(r, m, *o)
 		}
 		if err == nil {
 			answer(w, http.StatusOK, metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusSuccess})

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/reap-dev/reap/pkg/gc/graph"
+	"github.com/reap-dev/reap/tests/fakeapi"
 )
 
 // wire connects the real code with the simulated server, without sockets. A request
@@ -156,8 +157,8 @@ func (r *request) precondition(m *model, uid types.UID, version string) (*object
 }
 
 func (r *request) delete(m *model) {
-	var options metav1.DeleteOptions
-	if err := json.Unmarshal(r.body, &options); err != nil || options.PropagationPolicy == nil || options.Preconditions == nil || options.Preconditions.UID == nil || options.Preconditions.ResourceVersion == nil {
+	options, err := fakeapi.DeleteOptions(r.body)
+	if err != nil || options.PropagationPolicy == nil || options.Preconditions == nil || options.Preconditions.UID == nil || options.Preconditions.ResourceVersion == nil {
 		m.fail("a delete says %s", r.body)
 		r.err = errLost
 		return

@@ -22,8 +22,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/reap-dev/reap/pkg/gc/graph"
@@ -73,19 +71,17 @@ func Outcomes() []Outcome { return []Outcome{Failed, Done, Gone, Changed} }
 
 // Actor makes the collector's calls. It may be used concurrently.
 type Actor struct {
-	client  metadata.Interface
-	objects dynamic.Interface
+	clients Clients
 	// allow is asked before every write, and its error returned in its place.
 	allow func() error
 	// observe is told of every call.
 	observe func(Verb, Outcome)
 }
 
-// New returns an Actor that calls through the clients. It uses objects only for fields that
-// metadata does not hold. allow is called before every write, and an error from it prevents
-// the write. observe is called after every call.
-func New(client metadata.Interface, objects dynamic.Interface, allow func() error, observe func(Verb, Outcome)) *Actor {
-	return &Actor{client: client, objects: objects, allow: allow, observe: observe}
+// New returns an Actor that calls through the clients. allow is called before every write, and
+// an error from it prevents the write. observe is called after every call.
+func New(c Clients, allow func() error, observe func(Verb, Outcome)) *Actor {
+	return &Actor{clients: c, allow: allow, observe: observe}
 }
 
 // Object is an object as a live read showed it.
@@ -119,7 +115,7 @@ const (
 func (a *Actor) Read(ctx context.Context, gvr schema.GroupVersionResource, namespace, name string, uid types.UID) (*Object, Existence, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, callTimeout, errTimeout)
 	defer cancel()
-	m, err := a.client.Resource(gvr).Namespace(namespace).Get(ctx, name, metav1.GetOptions{})
+	m, err := a.clients.Metadata.Resource(gvr).Namespace(namespace).Get(ctx, name, metav1.GetOptions{})
 	if outcome, err := a.read(ctx, err, gvr, namespace, name); outcome != Done {
 		return nil, existence(outcome), err
 	}
@@ -146,7 +142,7 @@ func existence(o Outcome) Existence {
 func (a *Actor) ReadStatus(ctx context.Context, gvr schema.GroupVersionResource, namespace, name string, uid types.UID) (*Object, Existence, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, callTimeout, errTimeout)
 	defer cancel()
-	u, err := a.objects.Resource(gvr).Namespace(namespace).Get(ctx, name, metav1.GetOptions{})
+	u, err := a.clients.Objects.Resource(gvr).Namespace(namespace).Get(ctx, name, metav1.GetOptions{})
 	if outcome, err := a.read(ctx, err, gvr, namespace, name); outcome != Done {
 		return nil, existence(outcome), err
 	}
@@ -196,20 +192,6 @@ func (a *Actor) Verify(ctx context.Context, o graph.OwnerView, now time.Time) (g
 		fact.Waiting, fact.Version = true, live.Metadata.ResourceVersion
 	}
 	return fact, nil
-}
-
-// Delete deletes the object that was decided on, and no other.
-func (a *Actor) Delete(ctx context.Context, gvr schema.GroupVersionResource, rec *graph.Record, policy metav1.DeletionPropagation) (Outcome, error) {
-	if err := a.allow(); err != nil {
-		return Failed, err
-	}
-	ctx, cancel := context.WithTimeoutCause(ctx, callTimeout, errTimeout)
-	defer cancel()
-	err := a.client.Resource(gvr).Namespace(rec.Namespace).Delete(ctx, rec.Name, metav1.DeleteOptions{
-		PropagationPolicy: &policy,
-		Preconditions:     &metav1.Preconditions{UID: &rec.UID, ResourceVersion: &rec.ResourceVersion},
-	})
-	return a.wrote(ctx, VerbDelete, err, gvr, rec.Namespace, rec.Name)
 }
 
 // DropReferences removes references from the object that was decided on, each by
@@ -270,7 +252,7 @@ func (a *Actor) patch(ctx context.Context, gvr schema.GroupVersionResource, rec 
 	if err != nil {
 		return Failed, fmt.Errorf("writing a patch: %w", err)
 	}
-	_, err = a.client.Resource(gvr).Namespace(rec.Namespace).Patch(ctx, rec.Name, types.MergePatchType, patch, metav1.PatchOptions{})
+	_, err = a.clients.Metadata.Resource(gvr).Namespace(rec.Namespace).Patch(ctx, rec.Name, types.MergePatchType, patch, metav1.PatchOptions{})
 	return a.wrote(ctx, VerbPatch, err, gvr, rec.Namespace, rec.Name)
 }
 
@@ -283,7 +265,7 @@ func (a *Actor) List(ctx context.Context, gvr schema.GroupVersionResource, names
 	o := metav1.ListOptions{Limit: pageSize}
 	for {
 		callCtx, cancel := context.WithTimeoutCause(ctx, callTimeout, errTimeout)
-		page, err := a.client.Resource(gvr).Namespace(namespace).List(callCtx, o)
+		page, err := a.clients.Metadata.Resource(gvr).Namespace(namespace).List(callCtx, o)
 		cancel()
 		if err != nil {
 			a.observe(VerbList, Failed)

@@ -16,8 +16,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 
 	"github.com/reap-dev/reap/pkg/gc/graph"
@@ -30,15 +28,11 @@ func against(t *testing.T, handler http.HandlerFunc) *Actor {
 	t.Helper()
 	server := httptest.NewServer(handler)
 	t.Cleanup(server.Close)
-	client, err := metadata.NewForConfig(&rest.Config{Host: server.URL, QPS: -1})
+	clients, err := ClientsFor(&rest.Config{Host: server.URL, QPS: -1})
 	if err != nil {
 		t.Fatal(err)
 	}
-	objects, err := dynamic.NewForConfig(&rest.Config{Host: server.URL, QPS: -1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return New(client, objects, func() error { return nil }, func(Verb, Outcome) {})
+	return New(clients, func() error { return nil }, func(Verb, Outcome) {})
 }
 
 func answer(w http.ResponseWriter, code int, body any) {
@@ -139,40 +133,6 @@ func TestOwnerWhoseNameIsAPathIsNotReadAtAll(t *testing.T) {
 		if err == nil || fact.State != graph.Unproved {
 			t.Errorf("%q: %+v, %v", name, fact, err)
 		}
-	}
-}
-
-func TestDeleteNamesWhatWasDecidedOn(t *testing.T) {
-	for name, tc := range map[string]struct {
-		answer http.HandlerFunc
-		want   Outcome
-	}{
-		"deleted":            {status(200, "", nil), Done},
-		"gone":               {status(404, metav1.StatusReasonNotFound, &metav1.StatusDetails{Name: "n", Kind: "configmaps"}), Gone},
-		"changed":            {status(409, metav1.StatusReasonConflict, &metav1.StatusDetails{Name: "n", Kind: "configmaps"}), Changed},
-		"generic 404":        {func(w http.ResponseWriter, _ *http.Request) { http.NotFound(w, nil) }, Failed},
-		"denied":             {status(403, metav1.StatusReasonForbidden, nil), Failed},
-		"internal error":     {status(500, metav1.StatusReasonInternalError, nil), Failed},
-		"request entity big": {status(413, metav1.StatusReasonRequestEntityTooLarge, nil), Failed},
-	} {
-		t.Run(name, func(t *testing.T) {
-			a := against(t, func(w http.ResponseWriter, r *http.Request) {
-				var o metav1.DeleteOptions
-				if err := json.NewDecoder(r.Body).Decode(&o); err != nil {
-					t.Error(err)
-				}
-				p := o.Preconditions
-				if r.Method != http.MethodDelete || p == nil || p.UID == nil || *p.UID != "u" || p.ResourceVersion == nil || *p.ResourceVersion != "7" ||
-					o.PropagationPolicy == nil || *o.PropagationPolicy != metav1.DeletePropagationForeground {
-					t.Errorf("%s %s with %+v", r.Method, r.URL, o)
-				}
-				tc.answer(w, r)
-			})
-			got, err := a.Delete(t.Context(), configMaps, &graph.Record{Namespace: "ns", Name: "n", UID: "u", ResourceVersion: "7"}, metav1.DeletePropagationForeground)
-			if got != tc.want || (err != nil) != (tc.want == Failed) {
-				t.Errorf("outcome %v, %v; want %v", got, err, tc.want)
-			}
-		})
 	}
 }
 

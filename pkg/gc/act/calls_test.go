@@ -10,8 +10,6 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 
 	"github.com/reap-dev/reap/pkg/gc/graph"
@@ -21,15 +19,11 @@ import (
 func through(t *testing.T, transport func(*http.Request) (*http.Response, error), allow func() error) *Actor {
 	t.Helper()
 	config := &rest.Config{Host: "http://server.invalid", QPS: -1, Transport: roundTripper(transport)}
-	client, err := metadata.NewForConfig(config)
+	clients, err := ClientsFor(config)
 	if err != nil {
 		t.Fatal(err)
 	}
-	objects, err := dynamic.NewForConfig(config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return New(client, objects, allow, func(Verb, Outcome) {})
+	return New(clients, allow, func(Verb, Outcome) {})
 }
 
 type roundTripper func(*http.Request) (*http.Response, error)
@@ -50,7 +44,7 @@ var calls = map[string]func(context.Context, *Actor) error{
 		return a.List(ctx, configMaps, "ns", func(*graph.Record) {})
 	},
 	"delete": func(ctx context.Context, a *Actor) error {
-		_, err := a.Delete(ctx, configMaps, aRecord(), metav1.DeletePropagationBackground)
+		_, err := a.Delete(ctx, configMaps, aRecord(), Deletion{Policy: metav1.DeletePropagationBackground})
 		return err
 	},
 	"drop": func(ctx context.Context, a *Actor) error {

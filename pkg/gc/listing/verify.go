@@ -81,5 +81,5 @@ func (l *lister) verify(ctx context.Context) error {
 
 // reader returns an Actor that reads as the collector does and refuses writes.
 func (l *lister) reader() *act.Actor {
-	return act.New(l.client, nil, func() error { return errReadsOnly }, func(act.Verb, act.Outcome) {})
+	return act.New(act.Clients{Metadata: l.client}, func() error { return errReadsOnly }, func(act.Verb, act.Outcome) {})
 }
