@@ -10,20 +10,31 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"runtime"
 	"strings"
+	"time"
 )
 
 // listed is how many of the longest tests are named.
 const listed = 10
 
+// options are the flags.
+type options struct {
+	strict                     bool
+	skips, missing, size, logs string
+	took                       time.Duration
+}
+
 func main() {
-	strict := flag.Bool("strict", false, "fail if a test was skipped that is not in the list, or something could not be installed")
-	skips := flag.String("skips", "", "the `file` that lists the tests that may be skipped")
-	missing := flag.String("missing", "", "the `packages` that could not be installed")
-	size := flag.String("size", "gate", "the tests' size")
-	logs := flag.String("logs", "", "the `directory` with the servers' logs")
+	var o options
+	flag.BoolVar(&o.strict, "strict", false, "fail if a test was skipped that is not in the list, or something could not be installed")
+	flag.StringVar(&o.skips, "skips", "", "the `file` that lists the tests that may be skipped")
+	flag.StringVar(&o.missing, "missing", "", "the `packages` that could not be installed")
+	flag.StringVar(&o.size, "size", "gate", "the tests' size")
+	flag.StringVar(&o.logs, "logs", "", "the `directory` with the servers' logs")
+	flag.DurationVar(&o.took, "took", 0, "how long everything took, compiling included")
 	flag.Parse()
-	code, err := run(os.Stdout, *size, *strict, *skips, *missing, *logs, flag.Args())
+	code, err := run(os.Stdout, o, flag.Args())
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "summary:", err)
 		code = 1
@@ -31,11 +42,11 @@ func main() {
 	os.Exit(code)
 }
 
-func run(w io.Writer, size string, strict bool, skips, missing, logs string, files []string) (code int, err error) {
+func run(w io.Writer, o options, files []string) (code int, err error) {
 	if len(files) == 0 {
 		return 1, errors.New("needs the files with the events of the tests")
 	}
-	allowed, err := readSkips(skips)
+	allowed, err := readSkips(o.skips)
 	if err != nil {
 		return 1, err
 	}
@@ -45,16 +56,17 @@ func run(w io.Writer, size string, strict bool, skips, missing, logs string, fil
 			return 1, err
 		}
 	}
-	if err := all.readLogs(logs); err != nil {
+	if err := all.readLogs(o.logs); err != nil {
 		return 1, err
 	}
-	fmt.Fprintln(w, "size:", size)
+	fmt.Fprintln(w, "size:", o.size)
 	for _, p := range all.power {
 		fmt.Fprintln(w, "tried:", p)
 	}
 	for _, t := range all.times {
 		fmt.Fprintln(w, "took:", t)
 	}
+	fmt.Fprintf(w, "took: %v in all, with %d cores\n", o.took, runtime.NumCPU())
 	for _, t := range longest(all.tests, listed) {
 		fmt.Fprintln(w, "longest:", t)
 	}
@@ -68,7 +80,7 @@ func run(w io.Writer, size string, strict bool, skips, missing, logs string, fil
 		forbidden++
 		fmt.Fprintln(w, "skipped:", s)
 	}
-	for name := range strings.FieldsSeq(missing) {
+	for name := range strings.FieldsSeq(o.missing) {
 		forbidden++
 		fmt.Fprintln(w, "not installed:", name)
 	}
@@ -78,7 +90,7 @@ func run(w io.Writer, size string, strict bool, skips, missing, logs string, fil
 	switch {
 	case all.counts["fail"] > 0:
 		code = 1
-	case strict && forbidden > 0:
+	case o.strict && forbidden > 0:
 		fmt.Fprintf(w, "%d skipped or not installed that the run needs\n", forbidden)
 		code = 1
 	case all.counts["pass"] == 0:

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 const passed = `{"Action":"run","Package":"github.com/reap-dev/reap/pkg/a","Test":"TestA"}
@@ -77,7 +78,7 @@ func TestSummary(t *testing.T) {
 		{name: "timed out", events: passed + timedOut, code: 1, says: []string{"failed: pkg/e TestE (race, short): it did not end", "1 passed, 1 failed"}},
 		{name: "ended", events: passed + endedRun, code: 1, says: []string{"failed: pkg/f TestF (race, short): it did not end", "1 passed, 1 failed"}},
 		{name: "timed", events: timed, says: []string{
-			"took: 1m10s race, short: 1m10s pkg/v, 1m2s pkg/t\n", "longest: 1m0s pkg/t TestLong (race, short)\nlongest: 2s pkg/t TestShort (race, short)\n"}},
+			"took: 1m10s race, short: 1m10s pkg/v, 1m2s pkg/t\ntook: 1m30s in all, with ", "longest: 1m0s pkg/t TestLong (race, short)\nlongest: 2s pkg/t TestShort (race, short)\n"}},
 		{name: "nothing ran", code: 3, says: []string{"no test ran to its end", "0 passed, 0 failed, 0 skipped"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -92,7 +93,7 @@ func TestSummary(t *testing.T) {
 			events, skips := write("events-race-short.json", test.events), write("skips", test.skips)
 			write("server.log", "started\nThreadSanitizer: Matched 3 suppressions (pid=2):\n")
 			var out bytes.Buffer
-			code, err := run(&out, "gate", test.strict, skips, test.missing, dir, []string{events})
+			code, err := run(&out, options{test.strict, skips, test.missing, "gate", dir, 90 * time.Second}, []string{events})
 			if err != nil {
 				t.Fatal(err)
 			}
