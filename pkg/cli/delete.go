@@ -12,10 +12,12 @@ import (
 
 	"github.com/urfave/cli/v2"
 	"golang.org/x/sync/errgroup"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/duration"
 	"k8s.io/client-go/metadata"
 
+	"github.com/reap-dev/reap/pkg/bound"
 	"github.com/reap-dev/reap/pkg/config"
 	"github.com/reap-dev/reap/pkg/gc/plan"
 	"github.com/reap-dev/reap/pkg/gc/report"
@@ -182,7 +184,8 @@ const (
 	answeredWithin = 2 * time.Second
 )
 
-// What is said of an object whose DELETE had not been sent when the command was interrupted, and of one whose answer did not come.
+// What is said of an object whose DELETE was not sent, or not sent again, because the command was interrupted, and of one whose answer did
+// not come.
 var (
 	errNotAsked    = errors.New("interrupted before the server was asked")
 	errNotAnswered = fmt.Errorf("interrupted, and the server has not answered within %s: whether it was deleted is unknown; ask with reap why", answeredWithin)
@@ -190,7 +193,12 @@ var (
 
 // delete deletes what was asked for, each object only if it is the one that was shown.
 func (d *deletion) delete(ctx context.Context, done *report.Deleted) error {
-	client, err := metadata.NewForConfig(d.server.config)
+	client, err := metadata.NewForConfig(bound.Writes(d.server.config, func(sent context.Context) (context.Context, context.CancelFunc, error) {
+		if ctx.Err() != nil {
+			return nil, nil, errNotAsked
+		}
+		return sent, func() {}, nil
+	}))
 	if err != nil {
 		return err
 	}
@@ -210,15 +218,18 @@ func (d *deletion) delete(ctx context.Context, done *report.Deleted) error {
 			err := errNotAsked
 			if ctx.Err() == nil {
 				err = client.Resource(o.resource).Namespace(o.metadata.Namespace).Delete(answers, o.metadata.Name, options)
-				if err != nil && answers.Err() != nil {
-					err = errNotAnswered
-				}
+			}
+			switch {
+			case errors.Is(err, errNotAsked):
+				err = errNotAsked
+			case err != nil && answers.Err() != nil && apierrors.ReasonForError(err) == metav1.StatusReasonUnknown:
+				err = errNotAnswered
 			}
 			mu.Lock()
 			defer mu.Unlock()
 			if err != nil {
 				errs = append(errs, fmt.Errorf("deleting %s: %w", o.named(), err))
-				done.Failed = append(done.Failed, report.NotDeleted{Object: o.named(), Error: err.Error()})
+				done.Failed = append(done.Failed, report.NotDeleted{Object: o.named(), Error: err.Error(), Unknown: errors.Is(err, errNotAnswered)})
 			} else {
 				done.Requested = append(done.Requested, o.named())
 			}

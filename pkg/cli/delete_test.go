@@ -108,10 +108,17 @@ func TestRefusedObjectsAreNotWaitedFor(t *testing.T) {
 	}
 }
 
-// TestInterruptedDeleteAwaitsItsAnswers: what the server was asked for is reported as deleted, or as unknown if there is no answer, and
-// nothing else is asked for.
+// TestInterruptedDeleteAwaitsItsAnswers: what the server was asked for is reported as deleted, or as unknown if there is no answer.
+// Nothing else is asked for, and nothing again.
 func TestInterruptedDeleteAwaitsItsAnswers(t *testing.T) {
-	for name, answers := range map[string]bool{"answered": true, "not answered": false} {
+	for name, tc := range map[string]struct {
+		answer             int // 0: none
+		requested, unknown int
+	}{
+		"answered":            {answer: http.StatusOK, requested: deletedAtOnce},
+		"not answered":        {unknown: deletedAtOnce},
+		"asked to come again": {answer: http.StatusTooManyRequests},
+	} {
 		t.Run(name, func(t *testing.T) {
 			var asked sync.WaitGroup
 			asked.Add(deletedAtOnce)
@@ -120,10 +127,12 @@ func TestInterruptedDeleteAwaitsItsAnswers(t *testing.T) {
 				_, _ = io.Copy(io.Discard, r.Body) // net/http looks out for the connection's end only behind the body
 				asked.Done()
 				<-interrupted.Done()
-				if !answers {
+				if tc.answer == 0 {
 					<-r.Context().Done()
 				} else if r.Context().Err() == nil {
 					w.Header().Set("Content-Type", "application/json")
+					w.Header().Set("Retry-After", "0")
+					w.WriteHeader(tc.answer)
 					_, _ = io.WriteString(w, `{"kind":"Status","apiVersion":"v1","status":"Success"}`)
 				}
 			}))
@@ -138,12 +147,16 @@ func TestInterruptedDeleteAwaitsItsAnswers(t *testing.T) {
 			}()
 			var done report.Deleted
 			err := d.delete(interrupted, &done)
-			requested := deletedAtOnce
-			if !answers {
-				requested = 0
+			unknown := 0
+			for _, o := range done.Failed {
+				if o.Unknown {
+					unknown++
+				} else if o.Error != errNotAsked.Error() {
+					t.Errorf("%s: %s", o.Object, o.Error)
+				}
 			}
-			if !errors.Is(err, errNotAsked) || errors.Is(err, errNotAnswered) == answers || len(done.Requested) != requested || len(done.Failed) != deletedAtOnce+2-requested {
-				t.Errorf("%d deleted, %d not: %v", len(done.Requested), len(done.Failed), err)
+			if !errors.Is(err, errNotAsked) || len(done.Requested) != tc.requested || unknown != tc.unknown || len(done.Failed) != deletedAtOnce+2-tc.requested {
+				t.Errorf("%d deleted, %d not, %d of them unknown: %v", len(done.Requested), len(done.Failed), unknown, err)
 			}
 		})
 	}

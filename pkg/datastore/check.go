@@ -102,6 +102,7 @@ type kineRow struct {
 	created, deleted int64
 	create, prev     int64
 	value            []byte
+	whole            bool // none of the numbers that kine writes into every row is missing
 }
 
 // rows goes through all rows, those of a key one after the other.
@@ -124,7 +125,7 @@ func (c *Checked) rows(ctx context.Context, tx *sql.Tx, progress func(done, all 
 	if err := tx.QueryRowContext(ctx, "SELECT count(*) FROM kine").Scan(&all); err != nil {
 		return err
 	}
-	const statement = "SELECT id, name, created, deleted, COALESCE(create_revision, 0), prev_revision, value FROM kine ORDER BY name, id"
+	const statement = "SELECT id, name, created, deleted, COALESCE(create_revision, 0), prev_revision, lease, value FROM kine ORDER BY name, id"
 	rows, err := tx.QueryContext(ctx, statement)
 	if err != nil {
 		return err
@@ -134,13 +135,14 @@ func (c *Checked) rows(ctx context.Context, tx *sql.Tx, progress func(done, all 
 	for rows.Next() {
 		var r kineRow
 		var name sql.NullString
-		var created, deleted, create, prev sql.NullInt64
+		var created, deleted, create, prev, lease sql.NullInt64
 		var value sql.RawBytes // until the next row
-		if err := rows.Scan(&r.id, &name, &created, &deleted, &create, &prev, &value); err != nil {
+		if err := rows.Scan(&r.id, &name, &created, &deleted, &create, &prev, &lease, &value); err != nil {
 			c.problem("a row behind revision %d: %v", before.id, err)
 			return nil
 		}
 		r.name, r.created, r.deleted, r.create, r.prev, r.value = name.String, created.Int64, deleted.Int64, create.Int64, prev.Int64, value
+		r.whole = created.Valid && deleted.Valid && prev.Valid && lease.Valid
 		c.Rows++
 		progress(c.Rows, all)
 		if what := r.wrong(before, compacted); what != "" {
@@ -168,6 +170,8 @@ func (r kineRow) wrong(before kineRow, compacted int64) string {
 		return "it has no name"
 	case r.id <= 0:
 		return "revisions begin at 1"
+	case !r.whole:
+		return "a number is missing"
 	case bookkeeping(r.name):
 		return ""
 	case r.created&^1 != 0 || r.deleted&^1 != 0 || r.created+r.deleted > 1:

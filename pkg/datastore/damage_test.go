@@ -261,6 +261,39 @@ func TestDamageIsFound(t *testing.T) {
 	size.Power(t, fmt.Sprintf("seed=%d damaged=%d atStart=%d byCheck=%d harmless=%d valuesOnly=%d lastWritesOnly=%d", seed, times, atStart, byCheck, harmless, values, shorter))
 }
 
+// TestCheckFindsWrongRows: rows as kine never writes them, on pages that are whole.
+func TestCheckFindsWrongRows(t *testing.T) {
+	files := killed(t, rand.New(rand.NewPCG(1, 0)))
+	const changed, created = "id = (SELECT max(id) FROM kine WHERE created = 0 AND deleted = 0)", "id = (SELECT max(id) FROM kine WHERE created = 1)"
+	for statement, want := range map[string]string{
+		"UPDATE kine SET created = NULL WHERE " + changed:           "a number is missing",
+		"UPDATE kine SET deleted = NULL WHERE " + changed:           "a number is missing",
+		"UPDATE kine SET prev_revision = NULL WHERE " + created:     "a number is missing",
+		"UPDATE kine SET lease = NULL WHERE " + created:             "a number is missing",
+		"UPDATE kine SET lease = 'x' WHERE " + created:              "converting",
+		"UPDATE kine SET created = 2 WHERE " + changed:              "no creation, change or deletion",
+		"UPDATE kine SET prev_revision = id + 1 WHERE " + changed:   "a later revision",
+		"UPDATE kine SET create_revision = 0 WHERE " + changed:      "says when its key was created",
+		"UPDATE kine SET create_revision = id - 1 WHERE " + changed: "according to revision",
+		"UPDATE kine SET value = x'00' WHERE " + created:            "cannot be decoded",
+	} {
+		dir := left(t, files)
+		db := database(t, dir, "normal")
+		if result, err := db.ExecContext(t.Context(), statement); err != nil {
+			t.Fatal(err)
+		} else if n, err := result.RowsAffected(); err != nil || n != 1 {
+			t.Fatalf("%s: %d rows, %v", statement, n, err)
+		}
+		if err := db.Close(); err != nil {
+			t.Fatal(err)
+		}
+		c, err := CheckWholeSQLite(t.Context(), dir, func(int64, int64) {})
+		if err != nil || !strings.Contains(strings.Join(c.Problems, "; "), want) {
+			t.Errorf("%s: it finds %q (%v), want %q", statement, c.Problems, err, want)
+		}
+	}
+}
+
 // TestBrokenLogIsKept: a log of which SQLite would leave out whole transactions is copied before it does, once.
 func TestBrokenLogIsKept(t *testing.T) {
 	files := killed(t, rand.New(rand.NewPCG(1, 0)))

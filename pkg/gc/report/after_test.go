@@ -62,6 +62,7 @@ func TestReportsOfChanges(t *testing.T) {
 			deleted(Deleted{Requested: []Object{one}, Gone: 3, Left: 2}),
 			deleted(Deleted{Requested: []Object{one, two}}),
 			deleted(Deleted{Failed: []NotDeleted{{Object: one, Error: "forbidden"}}}),
+			deleted(Deleted{Failed: []NotDeleted{{Object: one, Error: "forbidden"}, {Object: two, Error: "no answer", Unknown: true}}}),
 		},
 		"relink": {shortened{planned, 3}, done, NewRelink(relink.Plan{}, basis, nil)},
 		"release": {

@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/duration"
@@ -15,7 +16,7 @@ type Deleted struct {
 	Server  string `json:"server"`
 	// Policy is the propagation policy that was asked for; empty for each resource's own default.
 	Policy string `json:"policy,omitempty"`
-	// Requested are the objects whose DELETE was accepted, and Failed those whose was not.
+	// Requested are the objects whose DELETE was accepted, and Failed all others that were asked for.
 	Requested []Object     `json:"requested,omitempty"`
 	Failed    []NotDeleted `json:"failed,omitempty"`
 	// Gone counts the objects that were waited for and are gone, those that were asked for among them, and Left those
@@ -28,10 +29,12 @@ type Deleted struct {
 // DeletedVersion is the Version of a Deleted.
 const DeletedVersion = 1
 
-// NotDeleted is an object whose DELETE was refused.
+// NotDeleted is an object whose DELETE was refused, not sent or not answered.
 type NotDeleted struct {
 	Object Object `json:"object"`
 	Error  string `json:"error"`
+	// Unknown is true if no answer came, so that it may have been deleted.
+	Unknown bool `json:"unknown,omitempty"`
 }
 
 // Print writes it for people.
@@ -39,6 +42,8 @@ func (d Deleted) Print(out io.Writer) error {
 	took := duration.HumanDuration(time.Duration(d.Seconds * float64(time.Second)))
 	var err error
 	switch {
+	case len(d.Requested) == 0 && slices.ContainsFunc(d.Failed, func(n NotDeleted) bool { return n.Unknown }):
+		_, err = fmt.Fprintln(out, "nothing is known to have been deleted")
 	case len(d.Requested) == 0:
 		_, err = fmt.Fprintln(out, "nothing was deleted")
 	case d.Gone+d.Left == 0:
