@@ -91,8 +91,32 @@ func (c *cascades) collected(g *graph.Graph, v *graph.View, now time.Time) {
 	} else {
 		r.second, r.n = now.Unix(), 1
 	}
+	if own := c.of[v.Key.UID]; own != nil && own != k && own.root.UID == v.Key.UID {
+		c.join(k, own)
+	}
 	if v.HasDependents && len(c.of) < membersKept {
 		c.of[v.Key.UID] = k
+	}
+}
+
+// join counts own, whose root is a member of k, as a part of k: the root's dependents were deleted before it was noted that the root
+// was. Its deletion is observed while the worker that has made it still awaits the answer, and other workers go on at once.
+func (c *cascades) join(k, own *cascade) {
+	for uid, of := range c.of {
+		if of == own {
+			c.of[uid] = k
+		}
+	}
+	k.deleted += own.deleted
+	if own.began.Before(k.began) {
+		k.began = own.began
+	}
+	for i, r := range own.recent {
+		if mine := &k.recent[i]; mine.second == r.second {
+			mine.n += r.n
+		} else if mine.second < r.second {
+			*mine = r
+		}
 	}
 }
 

@@ -92,6 +92,29 @@ func TestCascadeKeepsItsRoot(t *testing.T) {
 	}
 }
 
+// TestCascadeCountsDependentsThatGoBeforeTheAnswer: the deletion of an owner may be observed, and its dependents collected, before the
+// answer to the owner's DELETE.
+func TestCascadeCountsDependentsThatGoBeforeTheAnswer(t *testing.T) {
+	c := newCascading()
+	root := c.put("root", false)
+	c.put("child", false, "root")
+	c.put("grandchild", false, "child")
+	c.put("great-grandchild", false, "grandchild")
+	c.put("last", false, "child")
+	c.Deleted(configMaps, root, c.now)
+	child, _ := c.View(key("child"))
+	c.Deleted(configMaps, child.Record, c.now)
+	c.collect(t, "grandchild", true)
+	c.collected(c.Graph, &child, c.now)
+	if list, _ := c.latest(c.Graph, decide.Options{}, c.now); len(list) != 1 || list[0].PerSecond != 2 {
+		t.Errorf("the rate is not of both: %+v", list)
+	}
+	c.want(t, "root background: 2 deleted, 2 left")
+	c.collect(t, "great-grandchild", true)
+	c.collect(t, "last", true)
+	c.want(t, "root background: 4 deleted, 0 left")
+}
+
 // TestForegroundCascadeIsShownBeforeAnythingHasGone: its root is the topmost owner that waits.
 func TestForegroundCascadeIsShownBeforeAnythingHasGone(t *testing.T) {
 	c := newCascading()

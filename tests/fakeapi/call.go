@@ -71,7 +71,10 @@ func callOf(r *http.Request) *Call {
 	if len(parts) > 1 {
 		c.Name = parts[1]
 	}
-	c.body, _ = io.ReadAll(r.Body) // cut short, it does not parse
+	var err error
+	if c.body, err = io.ReadAll(r.Body); err != nil {
+		c.body = []byte("cut short") // which does not parse; an empty one would delete without preconditions
+	}
 	switch r.Method {
 	case http.MethodPost:
 		c.Verb = "create"

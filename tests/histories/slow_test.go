@@ -28,8 +28,13 @@ func (h *history) watchSlowly(ctx context.Context, server int, begin int64, ende
 	}
 	s.direct.hold = func(ctx context.Context) {
 		from := s.others.seen.Load()
-		for s.missed < changesToMiss() && !closed(ended) && wait(ctx, 5*time.Millisecond) {
-			s.missed = s.others.seen.Load() - from
+		// When nobody writes any more the other watch may still be behind, but for a second at most nothing comes then.
+		for still := 0; s.missed < changesToMiss() && still < 200 && wait(ctx, 5*time.Millisecond); still++ {
+			missed := s.others.seen.Load() - from
+			if !closed(ended) || missed > s.missed {
+				still = 0
+			}
+			s.missed = missed
 		}
 	}
 	h.slow = append(h.slow, s)

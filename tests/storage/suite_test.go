@@ -232,9 +232,9 @@ var watches = slices.Concat([]entry{
 		storagetesting.RunWatchErrorIsBlockingFurtherEvents(t.Context(), t, e.plain(t))
 	}},
 }, eachWayToList("WatchSemantics", gates{features.ConcurrentWatchObjectDecode: false}, func(t *testing.T, e engine, _ bool) {
-	storagetesting.RunWatchSemantics(t.Context(), t, patient{e.plain(t)})
+	storagetesting.RunWatchSemantics(t.Context(), t, patiently(e.plain(t)))
 }), eachWayToList("WatchSemanticsWithConcurrentDecode", gates{features.ConcurrentWatchObjectDecode: true}, func(t *testing.T, e engine, _ bool) {
-	storagetesting.RunWatchSemantics(t.Context(), t, patient{e.plain(t)})
+	storagetesting.RunWatchSemantics(t.Context(), t, patiently(e.plain(t)))
 }), eachWayToList("WatchSemanticInitialEventsExtended", nil, func(t *testing.T, e engine, _ bool) {
 	storagetesting.RunWatchSemanticInitialEventsExtended(t.Context(), t, e.plain(t))
 }), eachWayToList("WatchListMatchSingle", nil, func(t *testing.T, e engine, _ bool) {
