@@ -51,7 +51,8 @@ func TestPlans(t *testing.T) {
 	t.Parallel()
 	seed := seedOf(t)
 	graphs := size.Of(20, 60, 300) / slowness
-	s := start(t, "--gc-sync-timeout=5s", "--gc-sync-timeout-per-dependent=10ms")
+	// Far longer than the collector needs for what nothing holds, however busy the machine: a plan does not foretell that it is late.
+	s := start(t, "--gc-sync-timeout="+size.Of("5s", "10s", "30s"), "--gc-sync-timeout-per-dependent=10ms")
 	parts, _ := s.define(t, "Namespaced", "parts", "Part")
 	worlds, _ := s.define(t, "Cluster", "worlds", "World")
 	kinds := []kind{configMaps, secrets, parts, worlds}
