@@ -184,8 +184,8 @@ const (
 	answeredWithin = 2 * time.Second
 )
 
-// What is said of an object whose DELETE was not sent, or not sent again, because the command was interrupted, and of one whose answer did
-// not come.
+// An interrupt prevents a DELETE from being sent (errNotAsked), also from being sent again to a server that was busy. The answer to one
+// that was sent may not come (errNotAnswered).
 var (
 	errNotAsked    = errors.New("interrupted before the server was asked")
 	errNotAnswered = fmt.Errorf("interrupted, and the server has not answered within %s: whether it was deleted is unknown; ask with reap why", answeredWithin)
