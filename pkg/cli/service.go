@@ -34,7 +34,7 @@ REAP_LOG_LEVEL=debug reap service install --name bench`
 
 const uninstallServiceDescription = `Stops the service and removes what its installation wrote: the definition, the environment file, the links and, with the last service, the program. Data stays unless --purge is given; at a terminal it asks.
 
---purge removes a data directory that is not the service's own, such as /srv, only if it holds nothing but reap's data, and none if something is mounted in it. All of this is checked before anything is removed.
+--purge removes a data directory that is not the service's own, such as /srv, only if it holds nothing but reap's data, without snapshots and older stores that are kept there, and none if something is mounted in it. All of this is checked before anything is removed.
 
 The script reap-uninstall.sh beside the program does the same.`
 

@@ -12,11 +12,25 @@ import (
 	"syscall"
 )
 
-// ownData are patterns of what a server keeps in its data directory. Snapshots are not among them: outside the
-// service's own directory they are the user's to remove.
+// ownData are patterns of what a server keeps in its data directory, and what its commands leave there when they are killed.
 var ownData = []string{
-	"admin.kubeconfig", ".admin.kubeconfig.*", "db", "kine.sock*", "last-time", "lock", "pki", "ready.json", "ready.json.next",
-	"restored.json", "restoring",
+	"admin.kubeconfig", ".admin.kubeconfig.*", "converting.json", "converting.json.next", ".converting", "db", "etcd", "etcd.sock*", "format.json",
+	"format.json.next", "kine.sock*", "last-time", "last-time.next", "lock", "pki", "ready.json", "ready.json.next", "restored.json",
+	"restored.json.next", "restoring", ".restoring-*",
+}
+
+// keptData are patterns of what is there for its user: outside the service's own directory it is his to remove.
+var keptData = []string{"*.before-convert-*", "*.before-restore-*", "snapshots"}
+
+// Belongs reports what the name of an entry of a data directory says: whether a server or a command of reap's has made it, and whether
+// it is kept for the user, as an older store is.
+func Belongs(name string) (made, kept bool) {
+	is := func(pattern string) bool {
+		is, _ := filepath.Match(pattern, name) // the patterns are good
+		return is
+	}
+	kept = slices.ContainsFunc(keptData, is)
+	return kept || slices.ContainsFunc(ownData, is), kept
 }
 
 // checkPurge fails if the data directory holds anything that must not be removed with it.
@@ -28,11 +42,11 @@ func (u *Uninstallation) checkPurge() error {
 			return err
 		}
 		for _, e := range entries {
-			if !slices.ContainsFunc(ownData, func(pattern string) bool {
-				is, _ := filepath.Match(pattern, e.Name()) // the patterns are good
-				return is
-			}) {
+			switch made, kept := Belongs(e.Name()); {
+			case !made:
 				return fmt.Errorf("%s holds %s, which is not reap's: remove the data by hand; nothing was removed", u.dataDir, e.Name())
+			case kept:
+				return fmt.Errorf("%s holds %s, which reap keeps for you: move it away or remove it first; nothing was removed", u.dataDir, e.Name())
 			}
 		}
 	}

@@ -288,8 +288,9 @@ func TestPurgeTakesOnlyReapsData(t *testing.T) {
 	s, _ := machine(t, None)
 	mustInstall(t, s, Install{Arguments: []string{"--data-dir=/srv"}})
 	put(t, s, "/srv/db/state.db", "", 0o600)
-	put(t, s, "/srv/last-time", "", 0o600)
-	put(t, s, "/srv/precious", "", 0o600)
+	for _, name := range []string{"last-time", "format.json", "kine.sock", "converting.json.next", ".restoring-12"} {
+		put(t, s, "/srv/"+name, "", 0o600)
+	}
 	put(t, s, "/elsewhere/keep", "", 0o600)
 	if err := os.Symlink(s.Root+"/elsewhere", s.Root+"/srv/db/link"); err != nil {
 		t.Fatal(err)
@@ -298,15 +299,21 @@ func TestPurgeTakesOnlyReapsData(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	before := tree(t, s)
-	if err := u.Apply(t.Context(), true); err == nil || !strings.Contains(err.Error(), "precious") {
-		t.Fatalf("got %v", err)
-	}
-	if after := tree(t, s); !slices.Equal(before, after) {
-		t.Errorf("files changed:\n%q\n%q", before, after)
-	}
-	if err := os.Remove(s.Root + "/srv/precious"); err != nil {
-		t.Fatal(err)
+	for name, says := range map[string]string{
+		"precious": "not reap's", "my.sock": "not reap's", "db2": "not reap's", "lock.next": "not reap's",
+		"db.before-convert-20261124T000000Z": "keeps for you", "pki.before-restore-20261124T000000Z-2": "keeps for you", "snapshots": "keeps for you",
+	} {
+		put(t, s, "/srv/"+name, "", 0o600)
+		before := tree(t, s)
+		if err := u.Apply(t.Context(), true); err == nil || !strings.Contains(err.Error(), name) || !strings.Contains(err.Error(), says) {
+			t.Errorf("with %s: %v, want %q", name, err, says)
+		}
+		if after := tree(t, s); !slices.Equal(before, after) {
+			t.Fatalf("files changed:\n%q\n%q", before, after)
+		}
+		if err := os.Remove(s.Root + "/srv/" + name); err != nil {
+			t.Fatal(err)
+		}
 	}
 	put(t, s, "/srv/ready.json", `{"pid": 1}`, 0o600)
 	if err := u.Apply(t.Context(), true); err == nil || !strings.Contains(err.Error(), "process 1") {

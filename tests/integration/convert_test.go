@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/reap-dev/reap/pkg/export"
+	"github.com/reap-dev/reap/pkg/service"
 	"github.com/reap-dev/reap/tests/size"
 )
 
@@ -123,6 +124,23 @@ func TestConvertedStoreHoldsTheSame(t *testing.T) {
 		s.awaitCount(t, owned, secrets, ns)
 		s.mustWork(t)
 		is = to
+	}
+	entries, err := os.ReadDir(s.dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	kept := 0
+	for _, e := range entries {
+		made, forUser := service.Belongs(e.Name())
+		if !made {
+			t.Errorf("'reap service uninstall --purge' does not know %s, and would never remove what is here", e.Name())
+		}
+		if forUser {
+			kept++
+		}
+	}
+	if kept != 2 {
+		t.Errorf("of %v, %d are kept for the user, want both old stores", entries, kept)
 	}
 	run(t, convert("ectd")...).mustFail(t, "--to", `"ectd"`, "did you mean etcd")
 	run(t, "db", "export", "--data-dir", s.dir, "--config=", "--format=db").mustFail(t, "--format", `"db"`)
