@@ -7,6 +7,7 @@ import (
 	"github.com/k3s-io/kine/pkg/server"
 	"github.com/sirupsen/logrus"
 
+	"github.com/reap-dev/reap/pkg/datastore"
 	"github.com/reap-dev/reap/pkg/datastore/outage"
 	"github.com/reap-dev/reap/pkg/etcdlog"
 )
@@ -50,6 +51,9 @@ type componentFormatter struct {
 
 func (f componentFormatter) Format(e *logrus.Entry) ([]byte, error) {
 	if e.Caller != nil && strings.HasPrefix(e.Caller.Function, kinePackages) {
+		if datastore.IsWithValue(e.Message) {
+			return nil, nil // the datastore tells of it without the value
+		}
 		e.Data[componentField] = kineComponent
 		if e.Level == logrus.InfoLevel || e.Level == logrus.ErrorLevel && isCompacted(e.Message) || e.Level == logrus.WarnLevel && isToBeCreated(e.Message) {
 			e.Level = logrus.DebugLevel

@@ -155,6 +155,9 @@ func TestKineHasItsComponent(t *testing.T) {
 		{"info", kines, toBeCreated + "Error 1049 (42000): Unknown database 'reap'", logrus.WarnLevel, nil},
 		{"info", kines, toBeCreated + "Error 1045 (28000): Access denied", logrus.WarnLevel, []any{"kine", "warning"}},
 		{"info", kines, "slow query", logrus.WarnLevel, []any{"kine", "warning"}},
+		{"info", kines, "error in compact physical:true: disk full", logrus.ErrorLevel, []any{"kine", "error"}},
+		{"trace", kines, `error in txn success:{request_put:{key:"/registry/secrets/ns/a" value:"password"}}: disk full`, logrus.ErrorLevel, nil},
+		{"trace", kines, `error in put key:"/registry/secrets/ns/a" value:"password": disk full`, logrus.ErrorLevel, nil},
 		{"info", "github.com/reap-dev/reap/pkg/gc.Run", "collector is running", logrus.InfoLevel, []any{nil, "info"}},
 	} {
 		level, err := logrus.ParseLevel(tc.level)

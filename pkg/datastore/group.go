@@ -6,6 +6,7 @@ import (
 	"errors"
 
 	"github.com/k3s-io/kine/pkg/server"
+	"golang.org/x/sync/semaphore"
 )
 
 // maxGroup is how many rows one transaction takes.
@@ -16,6 +17,9 @@ const maxGroup = 64
 type group struct {
 	database server.Dialect
 	rows     chan *insertion
+	// turns lets one transaction write at a time, in the order in which they come. SQLite lets whoever finds it free write, and those
+	// who did not look again after up to 100 ms: a compaction, which is many transactions, would keep all others waiting until its end.
+	turns *semaphore.Weighted
 }
 
 // insertion is a row that is to be written.
@@ -31,7 +35,7 @@ type insertion struct {
 }
 
 func newGroup(database server.Dialect) *group {
-	return &group{database: database, rows: make(chan *insertion)}
+	return &group{database: database, rows: make(chan *insertion), turns: semaphore.NewWeighted(1)}
 }
 
 // insert returns when the row is committed or refused. Whether it will be is unknown if ctx ends before.
@@ -92,6 +96,10 @@ func (g *group) write(ctx context.Context, rows []*insertion) {
 
 // commit writes rows in one transaction. An error means that none is written. A row whose key has been written meanwhile is left out.
 func (g *group) commit(ctx context.Context, rows []*insertion) error {
+	if err := g.turns.Acquire(ctx, 1); err != nil {
+		return err
+	}
+	defer g.turns.Release(1)
 	tx, err := g.database.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelSerializable})
 	if err != nil {
 		return err

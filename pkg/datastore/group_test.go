@@ -22,10 +22,14 @@ type grouping struct {
 	hold        chan struct{} // a commit waits for it
 	bad         string        // a row that cannot be written
 	commitFails func(rows int) error
+	beginFails  error
 }
 
 func (g *grouping) BeginTx(context.Context, *sql.TxOptions) (server.Transaction, error) {
 	g.begun++
+	if g.beginFails != nil {
+		return nil, g.beginFails
+	}
 	return &groupingTx{database: g}, nil
 }
 
@@ -204,6 +208,68 @@ func TestInsertionEndsWithItsCaller(t *testing.T) {
 		synctest.Wait()
 		if !slices.Equal(g.table, []string{"a"}) {
 			t.Errorf("the table has %q: what was begun is written, and nothing else", g.table)
+		}
+	})
+}
+
+// TestCompactionLetsWritersIn: between two transactions of a compaction those write who have waited.
+func TestCompactionLetsWritersIn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := &grouping{hold: make(chan struct{})}
+		close(g.hold)
+		group := newGroup(g)
+		d := dialect{g, group}
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		go group.run(ctx)
+		begin := func() server.Transaction {
+			tx, err := d.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelSerializable})
+			if err != nil {
+				t.Error(err)
+			}
+			return tx
+		}
+		first := begin()
+		written := make(chan error, 1)
+		go func() {
+			_, err := group.insert(ctx, &insertion{key: "waits"})
+			written <- err
+		}()
+		synctest.Wait()
+		if len(g.table) > 0 {
+			t.Fatal("a row is written beside a compaction's transaction, which SQLite does not allow: it would look again every now and then")
+		}
+		before := -1
+		go func() {
+			second := begin()
+			before = len(g.table)
+			second.MustRollback()
+			second.MustRollback() // it has one turn to give back
+		}()
+		synctest.Wait()
+		first.MustRollback()
+		if err := <-written; err != nil {
+			t.Error(err)
+		}
+		synctest.Wait()
+		if before != 1 {
+			t.Errorf("the compaction went on with %d rows written, want the one that waited", before)
+		}
+		// A transaction that cannot begin, and one whose time is over while it waits, leave the turn to others.
+		g.beginFails = errBadRow
+		if _, err := d.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelSerializable}); !errors.Is(err, errBadRow) {
+			t.Errorf("beginning: %v", err)
+		}
+		g.beginFails = nil
+		last := begin()
+		over, end := context.WithCancel(ctx)
+		end()
+		if _, err := d.BeginTx(over, &sql.TxOptions{Isolation: sql.LevelSerializable}); !errors.Is(err, context.Canceled) {
+			t.Errorf("waiting: %v", err)
+		}
+		last.MustRollback()
+		if _, err := group.insert(ctx, &insertion{key: "last"}); err != nil {
+			t.Error(err)
 		}
 	})
 }

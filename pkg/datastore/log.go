@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"sync"
 
 	"github.com/k3s-io/kine/pkg/logstructured"
 	"github.com/k3s-io/kine/pkg/logstructured/sqllog"
@@ -163,11 +164,15 @@ func (d dialect) BeginTx(ctx context.Context, opts *sql.TxOptions) (server.Trans
 	if opts.Isolation == sql.LevelReadCommitted {
 		return oneRow{group: d.group}, nil
 	}
-	tx, err := d.Dialect.BeginTx(ctx, opts)
-	if err != nil {
+	if err := d.group.turns.Acquire(ctx, 1); err != nil {
 		return nil, err
 	}
-	return &transaction{Transaction: tx}, nil
+	tx, err := d.Dialect.BeginTx(ctx, opts)
+	if err != nil {
+		d.group.turns.Release(1)
+		return nil, err
+	}
+	return &transaction{tx, sync.OnceFunc(func() { d.group.turns.Release(1) })}, nil
 }
 
 // oneRow is a transaction that inserts one row, which is committed then. kine does nothing else in it.
@@ -184,9 +189,10 @@ func (oneRow) Commit() error { return nil }
 
 func (oneRow) Rollback() error { return nil }
 
-// transaction is a compaction's, or that of the first start.
+// transaction is a compaction's, or that of the first start. It has a turn of the group's.
 type transaction struct {
 	server.Transaction
+	done func() // ends the turn
 }
 
 // Compact commits, too: it is the last step of a compaction, and the last whose error kine returns.
@@ -202,5 +208,8 @@ func (t *transaction) Compact(ctx context.Context, from, to int64) (int64, error
 func (t *transaction) MustCommit() {}
 
 // MustRollback takes no error for fatal: SQLite has rolled back by itself when the disk is full, and answers another
-// rollback with an error.
-func (t *transaction) MustRollback() { _ = t.Rollback() }
+// rollback with an error. kine ends each transaction with it, also one that is committed.
+func (t *transaction) MustRollback() {
+	_ = t.Rollback()
+	t.done()
+}

@@ -2,10 +2,13 @@ package datastore
 
 import (
 	"context"
+	"errors"
 	"math"
+	"strings"
 	"time"
 
 	"github.com/k3s-io/kine/pkg/server"
+	"github.com/sirupsen/logrus"
 	"go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	"google.golang.org/grpc"
@@ -55,7 +58,31 @@ func (e etcdAPI) Txn(ctx context.Context, r *etcdserverpb.TxnRequest) (*etcdserv
 	if proto.Size(r) > maxRequest {
 		return nil, rpctypes.ErrGRPCRequestTooLarge
 	}
-	return e.KVServerBridge.Txn(ctx, r)
+	answer, err := e.KVServerBridge.Txn(ctx, r)
+	if len(r.Compare) > 0 {
+		tellFailed(r.Compare[0].Key, err)
+	}
+	return answer, err
+}
+
+// Put is Txn's sibling, which the API server does not use.
+func (e etcdAPI) Put(ctx context.Context, r *etcdserverpb.PutRequest) (*etcdserverpb.PutResponse, error) {
+	answer, err := e.KVServerBridge.Put(ctx, r)
+	tellFailed(r.Key, err)
+	return answer, err
+}
+
+// tellFailed logs that a key could not be written. kine's own message has the value in it, and so what a Secret holds: the log
+// leaves it out (IsWithValue).
+func tellFailed(key []byte, err error) {
+	if err != nil && !errors.Is(err, context.Canceled) {
+		logrus.WithError(err).WithField("key", string(key)).Warn("the datastore cannot write")
+	}
+}
+
+// IsWithValue reports whether a message of kine v0.17.5 holds the request that has failed, with the value that was to be written.
+func IsWithValue(message string) bool {
+	return strings.HasPrefix(message, "error in txn ") || strings.HasPrefix(message, "error in put ")
 }
 
 // Watch serves watches.

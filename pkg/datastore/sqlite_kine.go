@@ -65,7 +65,7 @@ func sqliteStatements(ctx context.Context, wg *sync.WaitGroup, cfg *drivers.Conf
 	if err := makeTable(ctx, statements.DB); err != nil {
 		return nil, fmt.Errorf("making the table: %w", err)
 	}
-	// What follows is what kine sets.
+	// What follows is what kine sets, but for the checkpoint.
 	statements.LastInsertID = true
 	statements.GetSizeSQL = query.New(`SELECT (page_count - freelist_count) * page_size
 		FROM pragma_page_count(), pragma_freelist_count(), pragma_page_size()`, "?", false, "GetSize")
@@ -73,7 +73,8 @@ func sqliteStatements(ctx context.Context, wg *sync.WaitGroup, cfg *drivers.Conf
 		SELECT prev_revision FROM kine WHERE name != 'compact_rev_key' AND prev_revision != 0 AND id > ? AND id <= ?
 		UNION ALL
 		SELECT id FROM kine WHERE deleted != 0 AND id > ? AND id <= ?)`, "?", false, "Compact")
-	statements.PostCompactSQL = query.New(`PRAGMA wal_checkpoint(FULL)`, "?", false, "PostCompact")
+	// kine's FULL would keep all writers waiting until every read that has begun is at its end.
+	statements.PostCompactSQL = query.New(`PRAGMA wal_checkpoint(PASSIVE)`, "?", false, "PostCompact")
 	statements.TranslateErr = func(err error) error {
 		if code, _, _ := sqliteCode(err); code == sqliteConstraintUnique {
 			return server.ErrKeyExists

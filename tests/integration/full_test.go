@@ -1,6 +1,7 @@
 package integration
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -181,6 +182,11 @@ func TestFullDisk(t *testing.T) {
 	}
 	// Neither is anything lost that only memory had.
 	s.stop(t)
+	// The write that has found the disk full is told by its key alone.
+	if log := s.logFrom(0); !bytes.Contains(log, []byte("the datastore cannot write")) || !bytes.Contains(log, []byte("/registry/configmaps/"+ns)) ||
+		bytes.Contains(log, []byte(strings.Repeat("x", 100))) {
+		t.Error("the log does not say which key could not be written, or has what an object holds")
+	}
 	s.restart(t)
 	acked.mustBeThere(t, s, ns)
 }
