@@ -121,8 +121,11 @@ func (s *server) createLarge(t *testing.T, ns string, o *corev1.ConfigMap) (*cor
 		made, err := s.kube.CoreV1().ConfigMaps(ns).Create(t.Context(), o, metav1.CreateOptions{})
 		switch {
 		case err != nil && strings.Contains(err.Error(), timedOut):
-		case late && apierrors.IsAlreadyExists(err):
-			return s.kube.CoreV1().ConfigMaps(ns).Get(t.Context(), o.Name, metav1.GetOptions{})
+		case late && err != nil: // an earlier try may be done meanwhile
+			if there, gone := s.kube.CoreV1().ConfigMaps(ns).Get(t.Context(), o.Name, metav1.GetOptions{}); gone == nil {
+				return there, nil
+			}
+			return nil, err
 		default:
 			return made, err
 		}
