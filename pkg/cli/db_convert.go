@@ -21,7 +21,7 @@ The new store is built beside the old one, and each key is compared, before it t
 
 The server has to be told which store it uses: --datastore-endpoint=etcd, or datastore-endpoint: etcd in the configuration file, for etcd, and no such option for SQLite. It refuses to start on the other one's store.
 
-Objects keep their UIDs and resourceVersions. The new store goes on at a later revision, so that every client lists everything anew. Events and whatever else goes by itself keep the time they have left; from SQLite, which counts it anew at each start, all of it.
+Objects keep their UIDs and resourceVersions. The new store goes on at a later revision, so that every client lists everything anew. Events and whatever else goes by itself get all of their time again, as at each start of a server.
 
 To go back with all that has changed since, convert again. To go back to what was, with the server stopped: move the new store's folder away, give the old one its name again, and restart whoever watches the server.`
 

@@ -13,7 +13,9 @@ import (
 
 const serverDescription = `Starts the datastore, the API server and the garbage collector, in this order, and runs until SIGTERM, SIGINT or SIGHUP, which stop them in reverse order. A second signal kills the process at once. Under nohup, closing the terminal stops nothing.
 
-Every flag is also an environment variable, REAP_ and its name in capitals (REAP_DATA_DIR), and a key of the YAML file that --config names (data-dir: /srv/reap). A flag wins over the environment, the environment over the file, and the file over the default.`
+Every flag is also an environment variable, REAP_ and its name in capitals (REAP_DATA_DIR), and a key of the YAML file that --config names (data-dir: /srv/reap). A flag wins over the environment, the environment over the file, and the file over the default.
+
+Objects are kept in SQLite, or with --datastore-endpoint=etcd in an etcd within this process; 'reap db convert' moves them from one to the other. When one machine is not enough, make that etcd a cluster with its own tools: 'etcdctl snapshot save' on its socket, 'etcdutl snapshot restore' for each member, and --datastore-endpoint with the members' addresses for each server.`
 
 const serverExamples = `Run on this machine, and talk to it:
   reap server --data-dir ~/reap

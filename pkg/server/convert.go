@@ -168,7 +168,7 @@ func (e exchange) complete(dataDir string) (_ *exchange, err error) {
 		return nil, fmt.Errorf("%s is damaged", convertingFile(dataDir))
 	}
 	old, work := datastore.FilesIn(dataDir, e.From), conversionDir(dataDir)
-	// Both are there in between. A build that does not know the file refuses to start then.
+	// Both are there in between: a build that has both engines and does not know the file refuses to start then.
 	for _, move := range [][2]string{{datastore.FilesIn(work, e.To), datastore.FilesIn(dataDir, e.To)}, {old, e.Kept}} {
 		if err := os.Rename(move[0], move[1]); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return nil, err

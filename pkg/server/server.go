@@ -253,7 +253,8 @@ func (s *server) engine() string {
 	return scheme
 }
 
-// greet logs the version, the data directory, the kind of datastore and the disabled parts.
+// greet logs the version, the data directory, the kind of datastore and the disabled parts, and what the datastore cannot promise
+// (kine#676).
 func (s *server) greet() {
 	off := "nothing"
 	if len(s.cfg.Disable) > 0 {
@@ -266,6 +267,10 @@ func (s *server) greet() {
 		"datastore":  s.engine(),
 		"off":        off,
 	}).Info("reap is starting")
+	if slices.Contains([]string{"postgres", "postgresql", "mysql"}, s.engine()) {
+		logrus.WithField("datastore", s.engine()).Warn("a list may lack a write of the same moment, and no watch shows that write: " +
+			"where controllers have to see every object at once, use etcd as the datastore (docs/datastore.md, Several servers on SQL)")
+	}
 }
 
 // announce reports that the server is ready, and where it listens.

@@ -61,8 +61,8 @@ func TestQuotaOfEtcdIsUsedUpThroughTheAPI(t *testing.T) {
 		}
 	}
 	mustSay("creating", refused)
-	err := errors.New(timedOut)
-	for err != nil && strings.Contains(err.Error(), timedOut) {
+	err := errors.New(etcdIsLate)
+	for err != nil && strings.Contains(err.Error(), etcdIsLate) {
 		_, err = s.kube.CoreV1().ConfigMaps(ns).Patch(t.Context(), "large-0", types.MergePatchType, []byte(`{"data":{"y":"y"}}`), metav1.PatchOptions{})
 	}
 	mustSay("patching", err)
@@ -111,8 +111,8 @@ func TestQuotaOfEtcdIsUsedUpThroughTheAPI(t *testing.T) {
 		relieved.Round(time.Second)))
 }
 
-// timedOut is what etcd answers if a write has taken longer than it should, as on a busy machine: it may be done yet.
-const timedOut = "etcdserver: request timed out"
+// etcdIsLate is what etcd answers if a write has taken longer than it should, as on a busy machine: it may be done yet.
+const etcdIsLate = "etcdserver: request timed out"
 
 // createLarge creates a ConfigMap, however long that takes.
 func (s *server) createLarge(t *testing.T, ns string, o *corev1.ConfigMap) (*corev1.ConfigMap, error) {
@@ -120,7 +120,7 @@ func (s *server) createLarge(t *testing.T, ns string, o *corev1.ConfigMap) (*cor
 	for late := false; ; late = true {
 		made, err := s.kube.CoreV1().ConfigMaps(ns).Create(t.Context(), o, metav1.CreateOptions{})
 		switch {
-		case err != nil && strings.Contains(err.Error(), timedOut):
+		case err != nil && strings.Contains(err.Error(), etcdIsLate):
 		case late && err != nil: // an earlier try may be done meanwhile
 			if there, gone := s.kube.CoreV1().ConfigMaps(ns).Get(t.Context(), o.Name, metav1.GetOptions{}); gone == nil {
 				return there, nil
