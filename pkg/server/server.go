@@ -268,8 +268,8 @@ func (s *server) greet() {
 		"off":        off,
 	}).Info("reap is starting")
 	if slices.Contains([]string{"postgres", "postgresql", "mysql"}, s.engine()) {
-		logrus.WithField("datastore", s.engine()).Warn("a list may lack a write of the same moment, and no watch shows that write: " +
-			"where controllers have to see every object at once, use etcd as the datastore (docs/datastore.md, Several servers on SQL)")
+		logrus.WithFields(logrus.Fields{"datastore": s.engine(), "see": `docs/datastore.md, "Several servers on SQL"`}).
+			Info("lists of this datastore may lack a write that commits late; where controllers must see every object at once, use etcd")
 	}
 }
 
