@@ -115,7 +115,8 @@ func TestNoStatementScansForWantOfAnIndex(t *testing.T) {
 		}
 		for _, step := range planOf(t, statements.DB, q.Query, args...) {
 			if strings.HasPrefix(step, "SCAN ") && step != "SCAN CONSTANT ROW" {
-				all = append(all, step)
+				scan, _, _ := strings.Cut(step, "INDEX ") // a scan of any index that has all columns is as good as kine's
+				all = append(all, scan)
 			}
 		}
 		return all
