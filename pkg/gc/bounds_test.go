@@ -52,6 +52,27 @@ func TestManyWaitingOwnersAreReadInTurns(t *testing.T) {
 	}
 }
 
+// TestOneUIDInManyPlacesIsReadInTurns: more places than a turn reads are named for one UID, and it is in none of them. What
+// one turn has found out, the last still knows.
+func TestOneUIDInManyPlacesIsReadInTurns(t *testing.T) {
+	const n = 4 * decide.VerifyAtOnce
+	c, s := collector(t, false)
+	var owners []metav1.OwnerReference
+	for i := range n {
+		owners = append(owners, ref(fmt.Sprint("owner", i), "o"))
+	}
+	k := show(c, s.put("child", "c", owners...))
+	for turn := 1; turn <= n/decide.VerifyAtOnce; turn++ {
+		err := attemptOnce(t, c, k)
+		if last := turn == n/decide.VerifyAtOnce; last && err != nil || !last && !errors.Is(err, errTurnOver) {
+			t.Fatalf("turn %d ended with %v", turn, err)
+		}
+	}
+	if s.has("child") {
+		t.Error("the object is still there")
+	}
+}
+
 // TestOwnerThatCannotBeReadKeepsNoOtherFromBeingRead: an owner of a kind whose reads
 // fail does not use up the turns.
 func TestOwnerThatCannotBeReadKeepsNoOtherFromBeingRead(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -75,6 +76,37 @@ func TestConflictStormDoesNotStopCollection(t *testing.T) {
 		w.Start(nil)
 		w.delete("doomed", metav1.DeletePropagationBackground)
 		w.Until("the storm's end", func() bool { return storms.Load() > 100 })
+		w.wantEnd()
+	})
+}
+
+// A webhook denies deletions with the code of a conflict. Each object is tried again ever more seldom, as after any denial,
+// though the object has not changed and reading it again says so at once.
+func TestDenialsWithTheCodeOfAConflictAreNoStorm(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		var denied, reads atomic.Int32
+		w.SetFault(func(c fakeapi.Call) http.HandlerFunc {
+			switch {
+			case single(c, "delete") && c.Name == "doomed-pods-0":
+				denied.Add(1)
+				return fakeapi.Fail(http.StatusConflict, metav1.StatusReasonConflict)
+			case single(c, "get") && c.Name == "doomed-pods-0":
+				reads.Add(1)
+			}
+			return nil
+		})
+		w.Start(nil)
+		w.delete("doomed", metav1.DeletePropagationBackground)
+		w.Until("three denials", func() bool { return denied.Load() >= 3 })
+		before := denied.Load()
+		time.Sleep(time.Minute) // the bubble's
+		if n := denied.Load() - before; n < 1 || n > 20 {
+			t.Errorf("%d deletions of one object are tried in a minute", n)
+		}
+		if n := reads.Load(); n > 0 {
+			t.Errorf("the object is read %d times, and has not changed", n)
+		}
+		w.SetFault(nil)
 		w.wantEnd()
 	})
 }

@@ -289,7 +289,7 @@ func (a *Actor) wrote(ctx context.Context, verb Verb, err error, gvr schema.Grou
 	case err == nil:
 	case IsNotFound(err, gvr.GroupResource(), name):
 		outcome, err = Gone, nil
-	case apierrors.IsConflict(err):
+	case isConflict(err, name):
 		outcome, err = Changed, nil
 	default:
 		outcome, err = Failed, fmt.Errorf("%s %s %s: %w", verb, gvr.GroupResource(), cache.NewObjectName(namespace, name), cause(ctx, err))
@@ -316,6 +316,14 @@ func IsNotFound(err error, gr schema.GroupResource, name string) bool {
 		!slices.ContainsFunc(d.Causes, func(c metav1.StatusCause) bool {
 			return c.Type == metav1.CauseTypeUnexpectedServerResponse
 		})
+}
+
+// isConflict reports whether err is the server's own answer that the object is not the one of the request's preconditions. An
+// admission webhook may deny a request with the same code and reason, however often the object is read: the server does not
+// add the object's name to such an answer, as it does to its own.
+func isConflict(err error, name string) bool {
+	var status apierrors.APIStatus
+	return apierrors.IsConflict(err) && errors.As(err, &status) && status.Status().Details != nil && status.Status().Details.Name == name
 }
 
 // cause prefers the reason that a context ended for over the bare fact.

@@ -21,6 +21,8 @@ func TestDeleteNamesWhatWasDecidedOn(t *testing.T) {
 		"deleted":            {status(200, "", nil), Done},
 		"gone":               {status(404, metav1.StatusReasonNotFound, &metav1.StatusDetails{Name: "n", Kind: "configmaps"}), Gone},
 		"changed":            {status(409, metav1.StatusReasonConflict, &metav1.StatusDetails{Name: "n", Kind: "configmaps"}), Changed},
+		"denied with a 409":  {status(409, metav1.StatusReasonConflict, nil), Failed},
+		"of another object":  {status(409, metav1.StatusReasonConflict, &metav1.StatusDetails{Name: "policy", Kind: "policies"}), Failed},
 		"generic 404":        {func(w http.ResponseWriter, _ *http.Request) { http.NotFound(w, nil) }, Failed},
 		"denied":             {status(403, metav1.StatusReasonForbidden, nil), Failed},
 		"internal error":     {status(500, metav1.StatusReasonInternalError, nil), Failed},

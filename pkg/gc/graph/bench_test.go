@@ -164,6 +164,29 @@ func side(first, n int) []int {
 
 // BenchmarkCycles searches for rings in graphs that hold as many rings, or as large ones, as a user could make. The
 // time for a ring of 100,000 must be about ten times that for one of 10,000.
+// BenchmarkSetCatalog measures what a new kind costs while ten objects name the same thousands of owners. It should grow with the
+// references.
+func BenchmarkSetCatalog(b *testing.B) {
+	for _, owners := range []int{1000, 2000, 4000} {
+		b.Run(strconv.Itoa(owners), func(b *testing.B) {
+			records := world(owners + 10)
+			for i := range records {
+				r := *records[i]
+				r.References = nil
+				for j := 0; i >= owners && j < owners; j++ {
+					r.References = append(r.References, Reference{APIVersion: "v1", Kind: "Thing", Name: records[j].Name, UID: records[j].UID, BlockOwnerDeletion: True})
+				}
+				records[i] = &r
+			}
+			g := of(records)
+			b.ReportAllocs()
+			for b.Loop() {
+				g.SetCatalog(g.Catalog(), epoch)
+			}
+		})
+	}
+}
+
 func BenchmarkCycles(b *testing.B) {
 	for _, bench := range []struct {
 		name    string

@@ -74,6 +74,28 @@ func (g *Graph) recount(uid types.UID, affected *affected) {
 	}
 }
 
+// recountAll counts anew what blocks every object, in one pass over all references: counting for each owner would read
+// all references of its dependents each time.
+func (g *Graph) recountAll() {
+	for _, n := range g.nodes {
+		for ; n != nil; n = n.twin {
+			n.blocking = 0
+		}
+	}
+	for _, n := range g.nodes {
+		for ; n != nil; n = n.twin {
+			for i := range n.rec.References {
+				r := &n.rec.References[i]
+				for o := g.nodes[r.UID]; o != nil; o = o.twin {
+					if g.blocks(n, r, o) {
+						o.blocking++
+					}
+				}
+			}
+		}
+	}
+}
+
 // Blockers returns objects that an object in foreground deletion waits for, as many as
 // most at the most. It takes time linear in the object's dependents and their references.
 func (g *Graph) Blockers(k Key, most int) []Node {

@@ -81,6 +81,7 @@ func (g *Graph) Check() error {
 		if o.dependents.len() == 0 {
 			bad("%s is entered and nothing names it", uid)
 		}
+		weight := 0
 		for d := range o.dependents.all {
 			if !observed[d] {
 				bad("%s lists a dependent %s that is not observed", uid, d.rec.UID)
@@ -89,14 +90,21 @@ func (g *Graph) Check() error {
 			for _, r := range d.rec.References {
 				if r.UID == uid {
 					names++
+					weight += weightOf(r.Name)
 				}
 			}
 			if names != o.dependents.references(d) {
 				bad("%s lists %s with %d references, it has %d", uid, d.rec.UID, o.dependents.references(d), names)
 			}
 		}
-		if len(o.facts) > maxFacts {
-			bad("%d facts are kept of %s", len(o.facts), uid)
+		if weight != o.weight {
+			bad("the references to %s weigh %d and are counted as %d", uid, weight, o.weight)
+		}
+		if err := o.facts.check(); err != nil {
+			bad("the facts about %s: %w", uid, err)
+		}
+		if o.facts.weight > o.mostFacts() {
+			bad("%d facts are kept of %s", o.facts.len(), uid)
 		}
 		for n := g.nodes[uid]; n != nil; n = n.twin {
 			if o.known(n.coordinates()).Proved() {

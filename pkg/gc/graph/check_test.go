@@ -1,6 +1,7 @@
 package graph
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -43,16 +44,33 @@ func TestCheckFindsCorruption(t *testing.T) {
 		{"dependent that does not name it", "it has 0", func(g *Graph) { g.owners["v"].dependents.add(g.nodes["o"]) }},
 		{"references changed behind the index", "it has 0", func(g *Graph) { g.nodes["d"].rec = object("n", "d", to(widgets, "o"), to(widgets, "o")) }},
 		{"observed and proved gone", "proved absent", func(g *Graph) {
-			g.owners["o"].facts = []placedFact{{at(widgets, "n", "o"), Fact{State: Gone}}}
+			g.owners["o"].facts.add(placedFact{at(widgets, "n", "o"), Fact{State: Gone}})
 		}},
 		{"observed and proved absent", "proved absent", func(g *Graph) {
-			g.owners["o"].facts = []placedFact{{at(widgets, "n", "o"), Fact{State: Absent}}}
+			g.owners["o"].facts.add(placedFact{at(widgets, "n", "o"), Fact{State: Absent}})
 		}},
 		{"a twin observed and proved absent", "proved absent", func(g *Graph) {
 			g.nodes["o"].twin = &node{rec: object("n", "o"), table: g.tables[mirrors.GroupResource()]}
 			g.tables[mirrors.GroupResource()].nodes++
-			g.owners["o"].facts = []placedFact{{at(mirrors, "n", "o"), Fact{State: Gone}}}
+			g.owners["o"].facts.add(placedFact{at(mirrors, "n", "o"), Fact{State: Gone}})
 		}},
+		{"fact in another place than the index says", "is not found", func(g *Graph) {
+			f := &g.owners["v"].facts
+			for i := range fewFacts + 1 {
+				f.add(placedFact{at(widgets, "n", fmt.Sprint(i)), Fact{State: Absent}})
+			}
+			f.list[0], f.list[1] = f.list[1], f.list[0]
+		}},
+		{"facts weighed wrongly", "they weigh 1", func(g *Graph) {
+			g.owners["v"].facts.add(placedFact{at(widgets, "n", "v"), Fact{State: Absent}})
+			g.owners["v"].facts.weight++
+		}},
+		{"more facts than may be kept", "facts are kept", func(g *Graph) {
+			for i := range 2 * maxFacts {
+				g.owners["v"].facts.add(placedFact{at(widgets, "n", fmt.Sprint(i)), Fact{State: Absent}})
+			}
+		}},
+		{"references weighed wrongly", "counted as 2", func(g *Graph) { g.owners["v"].weight++ }},
 		{"waits and is not noted", "waits for the collector", func(g *Graph) { g.nodes["o"].rec = waiting(object("n", "o")) }},
 		{"noted and does not wait", "waits for the collector", func(g *Graph) { g.collecting[g.nodes["o"]] = &Wait{} }},
 		{"noted and not there", "not observed", func(g *Graph) {

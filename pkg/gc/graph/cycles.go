@@ -117,11 +117,11 @@ func (t *tarjan) component(root *visit) {
 	t.stack = t.stack[:at]
 }
 
-// blockedOwners returns the waiting owners that an object certainly blocks.
+// blockedOwners returns the waiting owners that an object certainly blocks, each as often as references say so.
 func (g *Graph) blockedOwners(d *node) []*node {
 	var owners []*node
 	for i := range d.rec.References {
-		if o := g.blockedOwner(d, &d.rec.References[i]); o != nil && !slices.Contains(owners, o) {
+		if o := g.blockedOwner(d, &d.rec.References[i]); o != nil {
 			owners = append(owners, o)
 		}
 	}

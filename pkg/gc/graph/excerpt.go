@@ -1,7 +1,6 @@
 package graph
 
 import (
-	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -65,6 +64,7 @@ func (g *Graph) Excerpt(from []Key, contents func(Node) Contents) *Excerpt {
 		if o.dependents.len() == 0 { // it has lost them since its facts were copied
 			delete(x.to.owners, uid)
 		}
+		o.boundFacts() // fewer references may name it here
 	}
 	return &Excerpt{Graph: x.to, Reached: x.keys}
 }
@@ -119,7 +119,7 @@ type foundNode struct {
 	loss    time.Time
 	reached bool
 	uid     types.UID
-	facts   []placedFact
+	facts   factSet
 }
 
 // begin copies what all nodes share.
@@ -202,8 +202,8 @@ func (x *excerpt) takeOwner(uid types.UID) {
 }
 
 func (x *excerpt) takeFacts(uid types.UID) {
-	if o := x.from.owners[uid]; o != nil && len(o.facts) > 0 {
-		x.found = append(x.found, foundNode{uid: uid, facts: slices.Clone(o.facts)})
+	if o := x.from.owners[uid]; o != nil && o.facts.len() > 0 {
+		x.found = append(x.found, foundNode{uid: uid, facts: o.facts.clone()})
 	}
 }
 
@@ -234,8 +234,12 @@ func (x *excerpt) copy(f foundNode) {
 		o.facts = f.facts
 		return
 	}
+	t := x.to.tables[f.at]
+	if t == nil {
+		return // its resource has been announced since the excerpt began
+	}
 	x.to.upsert(f.at, f.rec, time.Time{})
-	n := x.to.find(x.to.tables[f.at], f.rec.UID)
+	n := x.to.find(t, f.rec.UID)
 	n.missing = f.missing
 	if f.wait != nil && x.to.collecting[n] != nil {
 		*x.to.collecting[n] = *f.wait

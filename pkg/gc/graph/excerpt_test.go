@@ -96,6 +96,32 @@ func TestExcerptReachesWaitingOwners(t *testing.T) {
 	}
 }
 
+// TestExcerptLeavesOutNewResources: a resource is announced while the excerpt is made, and one of its objects names an
+// object that is reached.
+func TestExcerptLeavesOutNewResources(t *testing.T) {
+	g, gr, now := excerptWorld(4 * excerptPiece)
+	late := schema.GroupResource{Group: "late", Resource: "lates"}
+	looked := 0
+	x := g.Excerpt([]Key{{gr, "root"}}, func(Node) Contents {
+		if looked++; looked == 1 { // between two pieces
+			g.AddResource(late, schema.GroupKind{Group: "late", Kind: "Late"}, now)
+			root, _ := g.View(Key{gr, "d0"})
+			for i := range 4 * excerptPiece {
+				g.Upsert(late, &Record{Namespace: "n", Name: fmt.Sprint("late", i), UID: types.UID(fmt.Sprint("late", i)), ResourceVersion: "1", References: []Reference{
+					{APIVersion: "v1", Kind: "Thing", Name: root.Record.Name, UID: types.UID(fmt.Sprint("d", i))},
+				}}, now)
+			}
+		}
+		return Contents{}
+	})
+	if err := x.Check(); err != nil {
+		t.Error(err)
+	}
+	if len(x.Reached) < 4*excerptPiece {
+		t.Errorf("%d objects are reached", len(x.Reached))
+	}
+}
+
 // Events are applied while a large part is copied, and the copy stays consistent.
 func TestExcerptLetsEventsIn(t *testing.T) {
 	g, gr, now := excerptWorld(4 * excerptPiece)

@@ -1,7 +1,6 @@
 package graph
 
 import (
-	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -53,10 +52,6 @@ type placedFact struct {
 	Fact
 }
 
-// maxFacts bounds what is remembered of one UID. References that are written again and
-// again, each time with other coordinates, would make it grow for ever.
-const maxFacts = 64
-
 // Learn records what a live read proved about coordinates that references to uid
 // declare. It has no effect when nothing names the UID any more. Absence is not
 // believed of an object that a monitor shows at that place: the monitor has the
@@ -96,9 +91,7 @@ func (g *Graph) ForgetFacts(gk schema.GroupKind) []Key {
 // forgetFacts drops facts, and adds the objects that name one of those to affected.
 func (g *Graph) forgetFacts(affected *affected, which func(*placedFact) bool) {
 	for _, o := range g.owners {
-		before := len(o.facts)
-		o.facts = slices.DeleteFunc(o.facts, func(f placedFact) bool { return which(&f) })
-		if len(o.facts) < before {
+		if o.facts.drop(which) {
 			affected.addAll(&o.dependents)
 		}
 	}
@@ -108,55 +101,48 @@ func (g *Graph) forgetFacts(affected *affected, which func(*placedFact) bool) {
 // that the object waits stays if the event shows it waiting too.
 func (g *Graph) forgetRefuted(n *node) {
 	o := g.owners[n.rec.UID]
-	if o == nil || len(o.facts) == 0 {
+	if o == nil || o.facts.len() == 0 {
 		return
 	}
-	if i := o.fact(n.coordinates()); i >= 0 && !(o.facts[i].Waiting && n.rec.WaitingForDependents()) {
-		o.facts = slices.Delete(o.facts, i, i+1)
+	at := n.coordinates()
+	if known := o.known(at); known.State != Unproved && !(known.Waiting && n.rec.WaitingForDependents()) {
+		o.facts.drop(func(f *placedFact) bool { return f.at == at })
 	}
-}
-
-// fact returns the index of the fact about a place, or -1.
-func (o *ownership) fact(at Coordinates) int {
-	for i := range o.facts {
-		if o.facts[i].at == at {
-			return i
-		}
-	}
-	return -1
 }
 
 // known returns the fact about a place.
 func (o *ownership) known(at Coordinates) Fact {
-	if i := o.fact(at); i >= 0 {
-		return o.facts[i].Fact
+	if i := o.facts.find(at); i >= 0 {
+		return o.facts.list[i].Fact
 	}
 	return Fact{}
 }
 
 // learn is Learn under the lock.
 func (o *ownership) learn(at Coordinates, f Fact) {
-	i := o.fact(at)
+	i := o.facts.find(at)
 	if i < 0 {
-		if len(o.facts) >= maxFacts {
-			o.forgetOne()
-		}
-		o.facts = append(o.facts, placedFact{at, f})
+		o.facts.add(placedFact{at, f})
+		o.boundFacts()
 		return
 	}
 	// Answers arrive in any order. What has been proved gone does not come back, Gone
 	// outlives the kind and Absent does not, and an older sight does not replace a
 	// newer one.
-	known := o.facts[i].Fact
+	known := o.facts.list[i].Fact
 	if known.State == Gone || f.State == Present && (known.Proved() || known.Seen.After(f.Seen)) {
 		return
 	}
-	o.facts[i].Fact = f
+	o.facts.list[i].Fact = f
 }
 
-// forgetOne drops the oldest fact, if possible one that another live read can find out
-// again.
-func (o *ownership) forgetOne() {
-	i := max(0, slices.IndexFunc(o.facts, func(f placedFact) bool { return f.State != Gone }))
-	o.facts = slices.Delete(o.facts, i, i+1)
+// mostFacts is how much the facts may weigh. One verification of all places that references declare has room twice, so that it
+// ends before a fact of its own is forgotten.
+func (o *ownership) mostFacts() int { return maxFacts + 2*o.weight }
+
+// boundFacts forgets the oldest facts if there are too many: enough of them that this is seldom to be done.
+func (o *ownership) boundFacts() {
+	if o.facts.weight > o.mostFacts() {
+		o.facts.forget(maxFacts + o.weight)
+	}
 }

@@ -2,6 +2,7 @@ package graph
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -222,16 +223,64 @@ func TestGoneStaysWhenTheKindIsNoLongerServed(t *testing.T) {
 // A user can write references to one UID again and again, each time with another name,
 // while another reference keeps the UID known.
 func TestFactsOfOneUIDAreBounded(t *testing.T) {
-	g := newGraph(t)
-	g.show(things, object("n", "keeps", to(widgets, "o")))
-	g.end(widgets, object("n", "o"))
-	for i := range 10 * maxFacts {
-		g.learn("o", at(widgets, "n", fmt.Sprint("name-", i)), Fact{State: Absent})
+	for name, of := range map[string]func(i int) string{
+		"short names": func(i int) string { return fmt.Sprint("name-", i) },
+		"long names":  func(i int) string { return fmt.Sprint(strings.Repeat("n", 10_000), i) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := newGraph(t)
+			g.show(things, object("n", "keeps", to(widgets, "o")))
+			g.end(widgets, object("n", "o"))
+			for i := range 10 * maxFacts {
+				g.learn("o", at(widgets, "n", of(i)), Fact{State: Absent})
+			}
+			bytes := 0
+			for _, f := range g.Graph.owners["o"].facts.list {
+				bytes += len(f.at.Name)
+			}
+			if n := g.Graph.owners["o"].facts.len(); n > maxFacts+2 || bytes > 256*(maxFacts+2) {
+				t.Errorf("%d facts are remembered, with names of %d bytes", n, bytes)
+			}
+			if f := g.owners(things, "keeps")[0].Fact; f.State != Gone {
+				t.Errorf("what no read can find out again is %+v", f)
+			}
+		})
 	}
-	if n := len(g.Graph.owners["o"].facts); n > maxFacts {
-		t.Errorf("%d facts are remembered", n)
-	}
-	if f := g.owners(things, "keeps")[0].Fact; f.State != Gone {
-		t.Errorf("what no read can find out again is %+v", f)
+}
+
+// TestFactsAboutAllReferencesAreKept of an object that names one UID in more places than a turn reads, also
+// if as many places have been named before: what one turn finds out, the next still knows.
+func TestFactsAboutAllReferencesAreKept(t *testing.T) {
+	const n = 5 * maxFacts
+	for name, of := range map[string]func(i int) string{
+		"short names": func(i int) string { return fmt.Sprint("name-", i) },
+		"long names":  func(i int) string { return fmt.Sprint(strings.Repeat("n", 10_000), i) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := newGraph(t)
+			for _, from := range []int{0, n, 2 * n} {
+				var references []Reference
+				for i := range n {
+					r := to(widgets, "o")
+					r.Name = of(from + i)
+					references = append(references, r)
+				}
+				rec := object("n", "d", references...)
+				rec.ResourceVersion = fmt.Sprint(from + 1)
+				g.show(things, rec)
+				for i := range n {
+					g.learn("o", at(widgets, "n", of(from+i)), Fact{State: Absent})
+				}
+				for i, o := range g.owners(things, "d") {
+					if o.Fact.State != Absent {
+						t.Fatalf("of %d places from %d on, that of number %d is forgotten", n, from, i)
+					}
+				}
+			}
+			g.show(things, object("n", "d", to(widgets, "o")))
+			if n := g.Graph.owners["o"].facts.len(); n > maxFacts+2 {
+				t.Errorf("%d facts are remembered when nothing names the places any more", n)
+			}
+		})
 	}
 }

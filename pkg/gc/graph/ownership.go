@@ -10,7 +10,9 @@ import (
 // bounds the facts.
 type ownership struct {
 	dependents nodeSet
-	facts      []placedFact
+	facts      factSet
+	// weight is that of the names in the references (weightOf).
+	weight int
 }
 
 // nodeSet is a set of nodes with the number of references that each holds. Most are
@@ -112,6 +114,7 @@ func (g *Graph) link(n *node, references []Reference, affected *affected) {
 			g.owners[r.UID] = o
 		}
 		o.dependents.add(n)
+		o.weight += weightOf(r.Name)
 		g.count(n, r, +1, affected)
 	}
 	g.edges += len(references)
@@ -138,9 +141,11 @@ func (g *Graph) unlist(n *node, references []Reference) {
 		g.carryLoss(n, r)
 		o := g.owners[r.UID]
 		o.dependents.remove(n)
+		o.weight -= weightOf(r.Name)
 		if o.dependents.len() == 0 {
 			delete(g.owners, r.UID)
 		}
+		o.boundFacts()
 	}
 	g.edges -= len(references)
 }

@@ -16,10 +16,8 @@ func (g *Graph) SetCatalog(c *Catalog, now time.Time) []Key {
 	g.catalog, g.discovered = c, true
 	g.waitingChanged = true
 	g.noteListing(now)
-	var affected, released affected
-	for uid := range g.owners {
-		g.recount(uid, &released) // all that wait are affected in any case
-	}
+	var affected affected
+	g.recountAll() // all that wait are affected in any case
 	for _, n := range g.nodes {
 		for ; n != nil; n = n.twin {
 			if n.missing || len(n.rec.References) > 0 && !g.ownersSolid(n) {

@@ -159,7 +159,7 @@ func (g *Graph) ownerView(r *Reference, namespace string) OwnerView {
 		}
 	}
 	held := g.owners[r.UID]
-	if held == nil || len(held.facts) == 0 {
+	if held == nil || held.facts.len() == 0 {
 		return o
 	}
 	o.Fact = held.known(o.At)
