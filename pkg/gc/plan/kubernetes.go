@@ -30,11 +30,12 @@ func (r *run) kubernetes(v *graph.View) (d decide.Decision, unblock bool) {
 		return decide.Decision{Reason: decide.BeingDeleted}, false
 	}
 	var drop []graph.Reference
+	var unverified []graph.OwnerView
 	waits, solid, veto := false, false, decide.Reason("")
 	for i := range v.Owners {
 		switch s := decide.Judge(&v.Owners[i], v.Record.Namespace, r.now); s {
 		case decide.Unverified:
-			return decide.Decision{Action: decide.Verify, Reason: decide.OwnerUnverified, Verify: v.Owners[i : i+1]}, false
+			unverified = append(unverified, v.Owners[i])
 		case decide.Waiting, decide.Dangling, decide.Orphaned:
 			waits = waits || s == decide.Waiting
 			drop = append(drop, v.Owners[i].Reference)
@@ -47,6 +48,8 @@ func (r *run) kubernetes(v *graph.View) (d decide.Decision, unblock bool) {
 		}
 	}
 	switch {
+	case len(unverified) > 0:
+		return decide.Decision{Action: decide.Verify, Reason: decide.OwnerUnverified, Verify: unverified}, false
 	case veto != "":
 		return decide.Decision{Reason: veto}, false
 	case solid && len(drop) == 0:

@@ -206,6 +206,32 @@ func TestOwnerThatNobodyCanSeeKeeps(t *testing.T) {
 	}
 }
 
+// TestPlanEndsThoughOneUIDIsNamedInManyPlaces: an object that the deletion reaches names a UID in more places than are remembered of
+// a UID that few references name, and a kind that nobody serves, so that it stays.
+func TestPlanEndsThoughOneUIDIsNamedInManyPlaces(t *testing.T) {
+	for name, rules := range map[string]Rules{"reap": {}, "Kubernetes": {Kubernetes: true}} {
+		t.Run(name, func(t *testing.T) {
+			c := newCluster()
+			c.put("Thing", "n", graph.Record{Name: "owner"})
+			odd := graph.Record{Name: "odd"}
+			for i := range 200 {
+				r := c.ref("Thing/absent")
+				r.Name = fmt.Sprint("place", i)
+				odd.References = append(odd.References, r)
+			}
+			odd.References = append(odd.References, graph.Reference{APIVersion: "v9", Kind: "Thing", Name: "owner", UID: "owner"})
+			c.put("Thing", "n", odd)
+			res := c.delete(background, rules, "owner")
+			if len(res.Objects) == 0 || res.Objects[0].Fate != Gone {
+				t.Errorf("the owner does not go: %+v", res.Objects)
+			}
+			if i := slices.IndexFunc(res.Objects, func(o Object) bool { return o.Record.Name == "odd" && o.Fate == Gone }); i >= 0 {
+				t.Error("an object with an owner of an unknown kind goes")
+			}
+		})
+	}
+}
+
 // If an owner waits for the deleted object, it goes too, and so do its other dependents.
 func TestWaitingOwnersAreReached(t *testing.T) {
 	c := newCluster()
