@@ -21,14 +21,15 @@ func TestCompletionScripts(t *testing.T) {
 // Each shell that is there must at least be able to read its script.
 func TestCompletionScriptsParse(t *testing.T) {
 	for _, shell := range shells {
-		path, err := exec.LookPath(shell)
-		if err != nil {
-			t.Logf("%s is not installed", shell)
-			continue
-		}
-		if out, err := exec.Command(path, "-n", "completion/reap."+shell).CombinedOutput(); err != nil {
-			t.Errorf("%s: %v: %s", shell, err, out)
-		}
+		t.Run(shell, func(t *testing.T) {
+			path, err := exec.LookPath(shell)
+			if err != nil {
+				t.Skip("it is not installed")
+			}
+			if out, err := exec.Command(path, "-n", "completion/reap."+shell).CombinedOutput(); err != nil {
+				t.Errorf("%v: %s", err, out)
+			}
+		})
 	}
 }
 

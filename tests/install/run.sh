@@ -253,10 +253,9 @@ case_install() {
 	called 'systemctl start reap.service'
 	says 'next: /usr/local/bin/reap kubectl --kubeconfig /var/lib/reap/admin.kubeconfig'
 	must sh -n "$root/usr/local/bin/reap-uninstall.sh"
-	if command -v shellcheck >/dev/null; then
-		must shellcheck "$root/usr/local/bin/reap-uninstall.sh"
-	fi
 	no_litter
+	command -v shellcheck >/dev/null || skip "no shellcheck"
+	must shellcheck "$root/usr/local/bin/reap-uninstall.sh"
 }
 
 # A device without kubectl gets one; whatever is there stays, and goes with its owner only.
