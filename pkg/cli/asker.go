@@ -80,14 +80,14 @@ func (a *asker) list(ctx context.Context) error {
 	return nil
 }
 
-// rules returns whose rules say what happens next: reap's if its collector is known to run.
+// rules returns whose rules say what happens next: reap's if its collector is known to run, here or in another server.
 // The version tells a server of reap to a caller who may not ask its collector.
 func (a *asker) rules(ctx context.Context) string {
 	var s report.Status
 	err := a.server.report(ctx, "status", nil, &s)
 	var un *unanswered
 	switch {
-	case err == nil && s.Running:
+	case err == nil && (s.Running || s.Elsewhere):
 		return report.RulesOfReap
 	case errors.As(err, &un) && un.forbidden:
 		if d, err := discovery.NewDiscoveryClientForConfig(a.server.config); err == nil {

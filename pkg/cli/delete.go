@@ -19,6 +19,7 @@ import (
 
 	"github.com/reap-dev/reap/pkg/bound"
 	"github.com/reap-dev/reap/pkg/config"
+	"github.com/reap-dev/reap/pkg/gc/act"
 	"github.com/reap-dev/reap/pkg/gc/plan"
 	"github.com/reap-dev/reap/pkg/gc/report"
 )
@@ -148,7 +149,7 @@ func (d *deletion) run(c *cli.Context, format string, p report.Plan) error {
 	done.Seconds = time.Since(began).Seconds()
 	if f != nil {
 		left, _, _ := f.progress()
-		done.Gone, done.Left = f.all-left, left
+		done.Gone, done.Left = f.all.Len()-left, left
 	}
 	if err := print(c.App.Writer, format, done); err != nil {
 		return failed(err)
@@ -191,7 +192,8 @@ var (
 	errNotAnswered = fmt.Errorf("interrupted, and the server has not answered within %s: whether it was deleted is unknown; ask with reap why", answeredWithin)
 )
 
-// delete deletes what was asked for, each object only if it is the one that was shown.
+// delete deletes what was asked for, each object only if it is the one that was shown. It says at once what was not deleted,
+// since the cascade of the others may take long; the error only counts that.
 func (d *deletion) delete(ctx context.Context, done *report.Deleted) error {
 	client, err := metadata.NewForConfig(bound.Writes(d.server.config, func(sent context.Context) (context.Context, context.CancelFunc, error) {
 		if ctx.Err() != nil {
@@ -206,7 +208,6 @@ func (d *deletion) delete(ctx context.Context, done *report.Deleted) error {
 	defer giveUp()
 	defer context.AfterFunc(ctx, func() { time.AfterFunc(answeredWithin, giveUp) })()
 	var mu sync.Mutex
-	var errs []error
 	var pool errgroup.Group
 	pool.SetLimit(deletedAtOnce)
 	for _, o := range d.objects {
@@ -220,6 +221,8 @@ func (d *deletion) delete(ctx context.Context, done *report.Deleted) error {
 				err = client.Resource(o.resource).Namespace(o.metadata.Namespace).Delete(answers, o.metadata.Name, options)
 			}
 			switch {
+			case act.IsNotFound(err, o.resource.GroupResource(), o.metadata.Name):
+				err = nil // the cascade of another object has taken it since it was read, or somebody else has
 			case errors.Is(err, errNotAsked):
 				err = errNotAsked
 			case err != nil && answers.Err() != nil && apierrors.ReasonForError(err) == metav1.StatusReasonUnknown:
@@ -228,7 +231,7 @@ func (d *deletion) delete(ctx context.Context, done *report.Deleted) error {
 			mu.Lock()
 			defer mu.Unlock()
 			if err != nil {
-				errs = append(errs, fmt.Errorf("deleting %s: %w", o.named(), err))
+				printError(d.talk, fmt.Errorf("deleting %s: %w", o.named(), err))
 				done.Failed = append(done.Failed, report.NotDeleted{Object: o.named(), Error: err.Error(), Unknown: errors.Is(err, errNotAnswered)})
 			} else {
 				done.Requested = append(done.Requested, o.named())
@@ -239,7 +242,10 @@ func (d *deletion) delete(ctx context.Context, done *report.Deleted) error {
 	_ = pool.Wait() // each error has been noted
 	slices.SortFunc(done.Requested, func(a, b report.Object) int { return strings.Compare(a.String(), b.String()) })
 	slices.SortFunc(done.Failed, func(a, b report.NotDeleted) int { return strings.Compare(a.Object.String(), b.Object.String()) })
-	return errors.Join(errs...)
+	if len(done.Failed) > 0 {
+		return fmt.Errorf("deleting failed for %d of %s", len(done.Failed), plural(len(d.objects), "object"))
+	}
+	return nil
 }
 
 const (
@@ -250,8 +256,7 @@ const (
 	heldAfter = 2 * time.Second
 )
 
-// wait shows how the cascade gets on until nothing is left. Of objects that were refused the followers wait for nothing:
-// they are part of the error.
+// wait shows how the cascade gets on until nothing is left but objects that stay because a DELETE was refused.
 func (d *deletion) wait(ctx context.Context, f *follower, done *report.Deleted) error {
 	b := newBlock(d.talk)
 	defer b.clear()
@@ -262,22 +267,27 @@ func (d *deletion) wait(ctx context.Context, f *follower, done *report.Deleted) 
 	for {
 		now := time.Now()
 		left, held, count := f.progress()
-		if left == 0 || len(done.Failed) > 0 && f.onlyRefused(done.Failed) {
+		kept := 0
+		if len(done.Failed) > 0 {
+			kept = f.kept(done.Requested)
+		}
+		if left == kept {
 			return nil
 		}
 		trouble, over := f.trouble(now)
 		if over {
 			return fmt.Errorf("%w; %s", d.server.failed(trouble), d.goesOn(held))
 		}
-		rate, stalled := pace.at(f.all-left, now)
+		gone := f.all.Len() - left
+		rate, stalled := pace.at(gone, now)
 		if stalled >= heldAfter {
 			rate = 0
 		}
-		lines := []string{progressLine(f.all-left, f.all, rate, b.columns())}
+		lines := []string{progressLine(gone, f.all.Len()-kept, rate, b.columns())}
 		if err := trouble; err != nil {
 			lines = append(lines, "the server does not answer; asking again: "+oneLine(err))
 		} else if stalled >= heldAfter {
-			lines = append(lines, heldLines(held, count, left)...)
+			lines = append(lines, heldLines(held, count, left-kept)...)
 		}
 		if b != nil {
 			b.draw(lines)
@@ -303,18 +313,6 @@ func (d *deletion) goesOn(held []report.Holder) string {
 		text += "; 'reap why " + held[0].Object.String() + d.flags + "' says more about what holds it"
 	}
 	return text
-}
-
-// onlyRefused is true if nothing is left but objects whose DELETE was refused.
-func (f *follower) onlyRefused(refused []report.NotDeleted) bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for uid, o := range f.left {
-		if o.deleting || !slices.ContainsFunc(refused, func(n report.NotDeleted) bool { return n.Object.UID == uid }) {
-			return false
-		}
-	}
-	return true
 }
 
 // progressLine is how far a cascade has come.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -17,6 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 
@@ -32,8 +34,9 @@ func shownAs(uid string, deleting bool, finalizers ...string) *metav1.PartialObj
 }
 
 func following(uids ...string) *follower {
-	f := &follower{left: map[types.UID]*followed{}, all: len(uids)}
+	f := &follower{left: map[types.UID]*followed{}, all: sets.New[types.UID]()}
 	for _, uid := range uids {
+		f.all.Insert(types.UID(uid))
 		f.left[types.UID(uid)] = &followed{object: report.Object{Resource: "configmaps", Namespace: "ns", Name: uid, UID: types.UID(uid)}}
 	}
 	return f
@@ -91,21 +94,53 @@ func TestFollowerGivesUp(t *testing.T) {
 	}
 }
 
-// TestRefusedObjectsAreNotWaitedFor: nor is anything else forgotten for their sake.
-func TestRefusedObjectsAreNotWaitedFor(t *testing.T) {
-	f := following("a", "b")
-	refused := []report.NotDeleted{{Object: report.Object{UID: "a"}}}
-	if f.onlyRefused(refused) {
-		t.Error("b is forgotten")
+// TestOnlyWhatStillFollowsIsWaitedFor: a and what follows from it alone are kept, since its DELETE was refused.
+func TestOnlyWhatStillFollowsIsWaitedFor(t *testing.T) {
+	owners := map[string][]string{
+		"a": {"stranger"}, "a-set": {"a"}, "a-pod": {"a-set"}, // refused, and what follows
+		"b": nil, "b-set": {"b"}, "b-pod": {"b-set"}, // accepted, and what follows
+		"chosen": {"a"}, "chosen-pod": {"chosen"}, // accepted, though its owner was refused
+		"taken":  {"b", "stranger"},                            // refused, though its owner was accepted
+		"shared": {"a-set", "b-set"}, "shared-pod": {"shared"}, // follow from both together
+		"ring": {"ring-pod"}, "ring-pod": {"ring"}, // refused, and an owner of its owner
 	}
+	f := following(slices.Collect(maps.Keys(owners))...)
+	show := func(uid string, deleting bool) {
+		m := shownAs(uid, deleting)
+		for _, owner := range owners[uid] {
+			m.OwnerReferences = append(m.OwnerReferences, metav1.OwnerReference{UID: types.UID(owner)})
+		}
+		f.shown(m)
+	}
+	for uid := range owners {
+		show(uid, false)
+	}
+	step := func(name string, want int) {
+		t.Helper()
+		left, _, _ := f.progress()
+		if kept := f.kept([]report.Object{{UID: "b"}, {UID: "chosen"}}); left-kept != want {
+			t.Errorf("%s: %d of %d are kept, so %d are waited for instead of %d", name, kept, left, left-kept, want)
+		}
+	}
+	step("at first", 6)
 	f.gone("b")
-	if !f.onlyRefused(refused) {
-		t.Error("a is waited for")
-	}
-	f.shown(shownAs("a", true))
-	if f.onlyRefused(refused) {
-		t.Error("somebody has deleted a meanwhile")
-	}
+	step("an owner is gone", 5)
+	f.gone("b-set")
+	f.gone("chosen")
+	step("what is left of both cascades has no owner", 3)
+	f.gone("b-pod")
+	f.gone("chosen-pod")
+	f.gone("taken")
+	step("both cascades are over", 0)
+	show("a", true)
+	step("somebody has deleted a meanwhile", 5)
+	f.gone("a")
+	f.gone("a-set")
+	f.gone("a-pod")
+	f.gone("shared")
+	step("its end frees what it shared", 1)
+	f.gone("shared-pod")
+	step("the ring has only itself", 0)
 }
 
 // TestInterruptedDeleteAwaitsItsAnswers: what the server was asked for is reported as deleted, or as unknown if there is no answer.
@@ -137,7 +172,7 @@ func TestInterruptedDeleteAwaitsItsAnswers(t *testing.T) {
 				}
 			}))
 			defer server.Close()
-			d := &deletion{server: &connection{config: &rest.Config{Host: server.URL}}}
+			d := &deletion{server: &connection{config: &rest.Config{Host: server.URL}}, talk: io.Discard}
 			for i := range deletedAtOnce + 2 {
 				d.objects = append(d.objects, &object{resource: schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}, metadata: shownAs(fmt.Sprint("o", i), false)})
 			}
@@ -155,7 +190,7 @@ func TestInterruptedDeleteAwaitsItsAnswers(t *testing.T) {
 					t.Errorf("%s: %s", o.Object, o.Error)
 				}
 			}
-			if !errors.Is(err, errNotAsked) || len(done.Requested) != tc.requested || unknown != tc.unknown || len(done.Failed) != deletedAtOnce+2-tc.requested {
+			if err == nil || len(done.Requested) != tc.requested || unknown != tc.unknown || len(done.Failed) != deletedAtOnce+2-tc.requested {
 				t.Errorf("%d deleted, %d not, %d of them unknown: %v", len(done.Requested), len(done.Failed), unknown, err)
 			}
 		})

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/metadata"
@@ -24,7 +25,8 @@ import (
 // follower watches objects until they are gone, on any cluster and with the caller's own rights. It may be used
 // concurrently.
 type follower struct {
-	all int
+	// all are the objects that it was given. They do not change.
+	all sets.Set[types.UID]
 	// mu protects what follows.
 	mu   sync.Mutex
 	left map[types.UID]*followed
@@ -40,6 +42,7 @@ type followed struct {
 	seen       bool // by a watch, at least once
 	deleting   bool
 	finalizers []string
+	owners     []types.UID // those among the objects that are followed
 }
 
 const (
@@ -53,15 +56,15 @@ const (
 
 // follow begins to watch objects until ctx ends, and returns once it knows which of them are there.
 func (c *connection) follow(ctx context.Context, objects []report.Object) (*follower, error) {
-	f := &follower{left: make(map[types.UID]*followed, len(objects))}
+	f := &follower{all: make(sets.Set[types.UID], len(objects)), left: make(map[types.UID]*followed, len(objects))}
 	namespaces := map[schema.GroupResource][]string{}
 	for _, o := range objects {
+		f.all.Insert(o.UID)
 		f.left[o.UID] = &followed{object: o}
 		if r := namespaces[o.GroupResource()]; !slices.Contains(r, o.Namespace) && len(r) <= watchedNamespaces {
 			namespaces[o.GroupResource()] = append(r, o.Namespace)
 		}
 	}
-	f.all = len(f.left)
 	client, err := metadata.NewForConfig(c.config)
 	if err != nil {
 		return nil, err
@@ -145,6 +148,9 @@ func (f *follower) watch(ctx context.Context, gr schema.GroupResource, objects m
 		small := &metav1.PartialObjectMetadata{}
 		small.Namespace, small.Name, small.UID, small.ResourceVersion = m.Namespace, m.Name, m.UID, m.ResourceVersion
 		small.DeletionTimestamp, small.Finalizers = m.DeletionTimestamp, m.Finalizers
+		if f.all.Has(m.UID) {
+			small.OwnerReferences = m.OwnerReferences
+		}
 		return small, nil
 	})
 	if err != nil {
@@ -189,7 +195,12 @@ func (f *follower) shown(o any) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if k := f.left[m.UID]; k != nil {
-		k.seen, k.deleting, k.finalizers = true, m.DeletionTimestamp != nil, m.Finalizers
+		k.seen, k.deleting, k.finalizers, k.owners = true, m.DeletionTimestamp != nil, m.Finalizers, nil
+		for _, ref := range m.OwnerReferences {
+			if f.all.Has(ref.UID) {
+				k.owners = append(k.owners, ref.UID)
+			}
+		}
 	}
 }
 
@@ -239,6 +250,37 @@ func (f *follower) progress() (left int, held []report.Holder, count int) {
 		}
 	}
 	return len(f.left), held, count
+}
+
+// kept counts the objects that are left and that nobody deletes: those whose DELETE was refused, and those that would have
+// followed from them alone. All others are expected to go: those that are being deleted already, those whose DELETE was accepted
+// (requested), and those whose owners in the plan are all gone or expected to go. The plan itself cannot tell: it names
+// one cause of each object, where the object may have several owners. The contents of a namespace or definition count as
+// kept until they are deleted; this ends no wait too early, because the namespace or definition goes last.
+func (f *follower) kept(requested []report.Object) int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	goes := sets.New[types.UID]()
+	for _, o := range requested {
+		goes.Insert(o.UID)
+	}
+	stays := func(uid types.UID) bool { return f.left[uid] != nil && !goes.Has(uid) }
+	for grown := true; grown; {
+		grown = false
+		for uid, o := range f.left {
+			if stays(uid) && (o.deleting || len(o.owners) > 0 && !slices.ContainsFunc(o.owners, stays)) {
+				goes.Insert(uid)
+				grown = true
+			}
+		}
+	}
+	kept := 0
+	for uid := range f.left {
+		if stays(uid) {
+			kept++
+		}
+	}
+	return kept
 }
 
 // heldShown is how many of what holds a cascade are named.

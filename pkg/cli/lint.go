@@ -26,6 +26,8 @@ import (
 
 const lintDescription = `Finds wrong ownerReferences (to owners that do not exist, that are in another namespace, or whose kind or version no server serves), objects that own each other, and deletions that do not end. Each finding says what will happen to the object and how to mend it. The command changes nothing.
 
+Without -A it looks at the objects of one namespace, and at no cluster-scoped object. The collector works in all namespaces.
+
 With -f it judges manifests, or a backup, against the cluster that they will be applied to: it finds the objects that the collector would delete as soon as they exist.
 
 The exit code is 1 if there is a finding; with --fail-on, if there is one with any of these codes.`
@@ -135,7 +137,7 @@ func (a *asker) lint(ctx context.Context, o report.LintOptions) (l report.Lint, 
 	query := url.Values{"limit": {strconv.Itoa(o.Limit)}, "namespace": {o.Namespace}}
 	err = a.ask(ctx, "lint", query, &l, func(r *listing.Result, b report.Basis) error {
 		l = report.NewLint(lint.Input{
-			Graph: r.Graph, View: r.Graph.View, Now: r.Now, BreaksRings: b.Rules == report.RulesOfReap, Only: o.Only(),
+			Graph: r.Graph, View: r.Graph.View, Now: r.Now, BreaksRings: b.Rules == report.RulesOfReap,
 		}, o, b, func(k graph.Key, f *report.Finding) { f.Finalizers = r.Finalizers[k] })
 		return nil
 	})

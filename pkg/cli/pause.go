@@ -109,7 +109,7 @@ func changePause(c *cli.Context, client *config.Client, change func(context.Cont
 		if !s.Running {
 			return true, nil
 		}
-		return again(s.Pause) || (s.Pause != nil) == paused && (!paused || s.Busy == 0), nil
+		return again(s.Pause) || (s.Pause != nil) == paused && (!paused || s.Busy == 0 && !s.Breaking), nil
 	})
 	word := map[bool]string{true: "paused", false: "not paused"}[paused]
 	switch {
@@ -117,6 +117,8 @@ func changePause(c *cli.Context, client *config.Client, change func(context.Cont
 		return failed(fmt.Errorf("recorded, but it has not taken effect within %s that the collector is %s; 'reap status' shows when it does", confirmWithin, word))
 	case asking != nil:
 		fmt.Fprintf(out, "recorded that the collector is %s, but could not ask the collector whether it has taken effect: %v\n", word, asking)
+	case s.Elsewhere:
+		fmt.Fprintf(out, "recorded that the collector is %s, but this server does not lead, and could not ask the one that does whether it has taken effect: 'reap status' on that server shows it\n", word)
 	case !s.Running:
 		fmt.Fprintf(out, "recorded that the collector is %s; it takes effect when one runs: %s\n", word, s.Absent)
 	case again(s.Pause):

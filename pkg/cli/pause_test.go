@@ -64,6 +64,17 @@ func TestResumeSeesThatTheCollectorIsPausedAgain(t *testing.T) {
 	}
 }
 
+// TestPauseInAServerThatDoesNotLead is recorded, and the command does not say that no collector runs.
+func TestPauseInAServerThatDoesNotLead(t *testing.T) {
+	kubeconfig := pauseServer(t, `{"paused": "false"}`, func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprint(w, `{"running": false, "absent": "this server waits to lead", "elsewhere": true}`)
+	})
+	got := reap(t, nil, "pause", "--kubeconfig", kubeconfig)
+	if got.code != exitOK || !strings.Contains(got.stdout, "this server does not lead") || strings.Contains(got.stdout, "when one runs") {
+		t.Errorf("%+v", got)
+	}
+}
+
 // TestPauseSaysOnlyWhatIsKnownOfAnother: the ConfigMap may have been written by hand, or on a machine
 // whose clock is ahead.
 func TestPauseSaysOnlyWhatIsKnownOfAnother(t *testing.T) {

@@ -21,7 +21,7 @@ import (
 
 const relinkDescription = `Mends ownerReferences after a restore or a copy. Objects that a backup tool or kubectl apply has made again have new UIDs, and the references of their dependents still have the old ones: the collector would delete the dependents. For each such reference it looks for the object that is where the reference says (group, kind, namespace, name), shows the list, asks, and rewrites the reference's UID, owners first. Each object is changed only if it is still the one that was read.
 
-Pause the collector before the restore ('reap pause'), relink, look at what is left ('reap lint'), then 'reap resume'.
+Pause the collector before the restore ('reap pause'), relink ('reap relink -A'), look at what is left ('reap lint -A'), then 'reap resume'. Without -A, both look at the objects of one namespace, and at no cluster-scoped object; the collector goes on in all namespaces.
 
 With -f it rewrites the references in files instead, to owners that the cluster has already; nothing else in the files changes.
 
@@ -138,7 +138,9 @@ func (c *connection) relinkCluster(command *cli.Context, s selection) (relinking
 		return relinking{}, fmt.Errorf("the list of the cluster could not be completed: %w", c.failed(err))
 	}
 	in := relink.Input{Graph: listed.Graph, Now: listed.Now}
+	var scope report.Scope
 	if !s.all {
+		scope.Namespace = s.namespace
 		in.Only = func(r *graph.Record) bool { return r.Namespace == s.namespace }
 	}
 	b := report.Basis{Source: report.FromListing, Rules: report.RulesOfReap, Note: "with your own rights", Objects: listed.Graph.Stats().Nodes, Incomplete: gaps(listed)}
@@ -146,7 +148,8 @@ func (c *connection) relinkCluster(command *cli.Context, s selection) (relinking
 	if err != nil {
 		return relinking{}, err
 	}
-	r := relinking{report: report.NewRelink(plan, b, nil)}
+	scope.Judged = judged(in)
+	r := relinking{report: report.NewRelink(plan, scope, b, nil)}
 	r.apply = func(ctx context.Context) error { return c.relink(ctx, listed.Graph.Catalog(), plan, r.report.Links) }
 	return r, nil
 }
@@ -159,6 +162,16 @@ func (c *connection) resolve(ctx context.Context, in relink.Input) (relink.Plan,
 		return relink.Plan{}, c.failed(err)
 	}
 	return relink.Resolve(in.Graph, dangling, occupants), nil
+}
+
+// judged counts the objects whose references relink.Find judges.
+func judged(in relink.Input) (n int) {
+	for _, o := range in.Graph.Objects() {
+		if !o.Record.Deleting && (in.Only == nil || in.Only(o.Record)) {
+			n++
+		}
+	}
+	return n
 }
 
 // gaps are what a listing could not look at.

@@ -48,7 +48,8 @@ func (c *connection) relinkFiles(ctx context.Context, s selection) (relinking, e
 	if err != nil {
 		return relinking{}, c.failed(err)
 	}
-	plan, err := c.resolve(ctx, relink.Input{Graph: r.Graph, Now: r.Now})
+	in := relink.Input{Graph: r.Graph, Now: r.Now}
+	plan, err := c.resolve(ctx, in)
 	if err != nil {
 		return relinking{}, err
 	}
@@ -57,7 +58,7 @@ func (c *connection) relinkFiles(ctx context.Context, s selection) (relinking, e
 	for i, k := range keys {
 		at[k] = from[i]
 	}
-	rel := relinking{report: report.NewRelink(plan, b, func(k graph.Key) string { return at[k].file.path })}
+	rel := relinking{report: report.NewRelink(plan, report.Scope{Judged: judged(in)}, b, func(k graph.Key) string { return at[k].file.path })}
 	rel.apply = func(context.Context) error {
 		links := rel.report.Links
 		byFile := map[*manifestFile][]int{} // the links of each

@@ -57,12 +57,12 @@ A snapshot of any datastore can be restored as SQLite or, with --engine etcd, as
 
 All of the snapshot is read and checked before anything is changed. The old database, keys and certificates are kept, under names that are shown.
 
-The restored store continues at a later revision than any before, so that every client lists everything anew. The first start holds the collector and the controllers that delete (namespace, podgc, job, cronjob, ttl-after-finished, endpoints, resourceclaim, csrcleaner, serviceaccount-token): see with 'reap lint' what would be collected, then run 'reap resume'. reap server --gc-after-restore=run does not wait.`
+The restored store continues at a later revision than any before, so that every client lists everything anew. The first start holds the collector and the controllers that delete (namespace, podgc, job, cronjob, ttl-after-finished, endpoints, resourceclaim, csrcleaner, serviceaccount-token): see with 'reap lint -A' what would be collected, then run 'reap resume'. reap server --gc-after-restore=run does not wait.`
 
 const restoreExamples = `systemctl stop reap
 reap snapshot restore /var/lib/reap/snapshots/reap-00042-20261122T120000Z.snapshot
 systemctl start reap
-reap lint
+reap lint -A
 reap resume`
 
 func snapshotCommand() *cli.Command {
@@ -392,7 +392,7 @@ func (r restoredSnapshot) Print(out io.Writer) error {
 	for _, path := range r.Kept {
 		text += "kept " + path + "\n"
 	}
-	text += "the collector and the controllers that delete will be held when the server starts: see with 'reap lint' what would be collected, then run 'reap resume'\n"
+	text += "the collector and the controllers that delete will be held when the server starts: see with 'reap lint -A' what would be collected, then run 'reap resume'\n"
 	_, err := io.WriteString(out, text)
 	return err
 }

@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"time"
 
 	"github.com/k3s-io/kine/pkg/logstructured"
 	"github.com/k3s-io/kine/pkg/server"
 	"github.com/k3s-io/kine/pkg/ttl"
 	"github.com/sirupsen/logrus"
+	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/reap-dev/reap/pkg/datastore/watch"
 )
@@ -37,7 +39,7 @@ func (b *backend) Start(ctx context.Context) error {
 		logrus.WithError(err).Warn("cannot write the key that health checks read")
 	}
 	ctx, b.end = context.WithCancel(ctx)
-	b.running.Go(func() { ttl.Run(ctx, expiring{b}) })
+	b.running.Go(func() { b.expire(ctx) })
 	b.running.Go(func() { b.watches.Run(ctx) })
 	return nil
 }
@@ -50,8 +52,40 @@ func (b *backend) stop() {
 	b.running.Wait()
 }
 
+// expireAgainAfter is how long keys do not expire after a failure.
+const expireAgainAfter = time.Second
+
+// expire deletes keys whose lease has run out, until ctx ends. kine v0.17.5 stops for good when its watch ends, as that of a reader that
+// is too slow does, or cannot begin. Each run reads all keys anew, and their leases begin again. What an earlier one is still about to
+// delete, it deletes at the revision that it has seen, or not at all.
+func (b *backend) expire(ctx context.Context) {
+	wait.UntilWithContext(ctx, func(ctx context.Context) {
+		ttl.Run(ctx, expiring{b, logstructured.New(followed{b.log})})
+	}, expireAgainAfter)
+}
+
 // expiring is the backend through which keys expire.
-type expiring struct{ server.Backend }
+type expiring struct {
+	server.Backend
+	watched *logstructured.LogStructured
+}
+
+// Watch ends if the log cannot be followed.
+func (e expiring) Watch(ctx context.Context, revision int64) server.WatchResult {
+	return e.watched.Watch(ctx, revision)
+}
+
+// followed is a log whose changes end at once if it cannot be followed. kine v0.17.5 would wait for ever: there is no channel then.
+type followed struct{ logstructured.Log }
+
+func (f followed) Watch(ctx context.Context) <-chan server.EventBatch {
+	if changes := f.Log.Watch(ctx); changes != nil {
+		return changes
+	}
+	none := make(chan server.EventBatch)
+	close(none)
+	return none
+}
 
 var errNewLease = errors.New("the key has a new lease")
 

@@ -109,6 +109,8 @@ func Start(ctx context.Context, o Options) (*Store, error) {
 			return nil, err
 		}
 		endpointURL = dsn
+	} else if _, err := passwordsIn(endpointURL); err != nil { // drivers log pieces of such an endpoint
+		return nil, fmt.Errorf("opening the datastore (%s): %w", scheme(endpointURL), err)
 	}
 	sock, err := newSocket(o.Dir, "kine.sock")
 	if err != nil {

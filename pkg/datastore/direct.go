@@ -27,7 +27,7 @@ func (s services) client() *clientv3.Client {
 	c := clientv3.NewCtxClient(context.Background())
 	c.KV = clientv3.NewKVFromKVClient(kvClient{adapter.KvServerToKvClient(s.kv), s.kv}, c)
 	c.Lease = clientv3.NewLeaseFromLeaseClient(adapter.LeaseServerToLeaseClient(s.lease), c, time.Second)
-	c.Watcher = clientv3.NewWatchFromWatchClient(watchClient{adapter.WatchServerToWatchClient(s.watch)}, c)
+	c.Watcher = newWatcher(s.watch)
 	c.Maintenance = clientv3.NewMaintenanceFromMaintenanceClient(adapter.MaintenanceServerToMaintenanceClient(s.maintenance), c)
 	c.Cluster = clientv3.NewClusterFromClusterClient(adapter.ClusterServerToClusterClient(s.cluster), c)
 	return c

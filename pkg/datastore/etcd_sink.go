@@ -27,6 +27,7 @@ type EtcdSink struct {
 	backend etcdbackend.Backend // nil once closed
 	leases  map[time.Duration]int64
 	latest  int64 // of the revisions of the records
+	pending int   // bytes of values that have been put since the last commit, or more
 }
 
 var _ dump.Sink = (*EtcdSink)(nil)
@@ -44,6 +45,7 @@ func NewEtcdSink(ctx context.Context, dir string) (*EtcdSink, error) {
 	sink := &EtcdSink{dir: etcdDir(dir), log: newEtcdLog(etcdDir(dir)), leases: map[time.Duration]int64{}}
 	config := etcdbackend.DefaultBackendConfig(sink.log.logger())
 	config.Path = etcdDatabase(dir)
+	config.BatchLimit = commitKeys
 	config.BatchInterval = math.MaxInt64 // it commits in no goroutine of its own, where nobody would take its errors
 	if err := sink.log.guard(ctx, func() { sink.backend = etcdbackend.New(config) }); err != nil {
 		return nil, sink.failed(err)
@@ -58,14 +60,26 @@ func NewEtcdSink(ctx context.Context, dir string) (*EtcdSink, error) {
 	return sink, nil
 }
 
+// What is put is committed after so many keys, or bytes of values. Until then etcd keeps it in memory, and sorts the keys at each
+// that comes out of order.
+const (
+	commitKeys  = 500
+	commitBytes = 8 << 20
+)
+
 // write makes a change, and commits when there are many.
 func (s *EtcdSink) write(change func(etcdbackend.BatchTx)) error {
 	tx := s.backend.BatchTx()
-	err := s.log.guard(context.Background(), func() {
+	return s.guarded(func() {
 		tx.LockOutsideApply()
 		change(tx)
 		tx.Unlock()
 	})
+}
+
+// guarded calls etcd's backend.
+func (s *EtcdSink) guarded(call func()) error {
+	err := s.log.guard(context.Background(), call)
 	if err != nil {
 		s.backend = nil // what has given up holds its locks for ever: closing it would wait for them
 	}
@@ -96,7 +110,14 @@ func (s *EtcdSink) Put(r dump.Record) error {
 	s.latest = max(s.latest, r.ModRevision)
 	revision := mvcc.RevToBytes(mvcc.Revision{Main: r.ModRevision}, mvcc.NewRevBytes())
 	// Sequential or not: the pages of a large commit are filled instead of half empty.
-	return s.write(func(tx etcdbackend.BatchTx) { tx.UnsafeSeqPut(schema.Key, revision, value) })
+	if err := s.write(func(tx etcdbackend.BatchTx) { tx.UnsafeSeqPut(schema.Key, revision, value) }); err != nil {
+		return err
+	}
+	if s.pending += len(value); s.pending < commitBytes {
+		return nil
+	}
+	s.pending = 0
+	return s.guarded(s.backend.ForceCommit)
 }
 
 // lease returns the lease of keys that go after ttl; 0 for keys that stay. It runs anew from etcd's start.

@@ -20,6 +20,7 @@ type group struct {
 	// turns lets one transaction write at a time, in the order in which they come. SQLite lets whoever finds it free write, and those
 	// who did not look again after up to 100 ms: a compaction, which is many transactions, would keep all others waiting until its end.
 	turns *semaphore.Weighted
+	step  int64 // see compact; whoever has the turn may use it
 }
 
 // insertion is a row that is to be written.
@@ -35,7 +36,7 @@ type insertion struct {
 }
 
 func newGroup(database server.Dialect) *group {
-	return &group{database: database, rows: make(chan *insertion), turns: semaphore.NewWeighted(1)}
+	return &group{database: database, rows: make(chan *insertion), turns: semaphore.NewWeighted(1), step: compactBatch}
 }
 
 // insert returns when the row is committed or refused. Whether it will be is unknown if ctx ends before.

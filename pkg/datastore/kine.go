@@ -115,6 +115,8 @@ const (
 	emulatedETCD = "3.6.11"
 	// minHistory is how many of the newest revisions a compaction leaves.
 	minHistory = 1000
+	// compactBatch is how many revisions kine compacts at a time.
+	compactBatch = 1000
 )
 
 // driverConfig starts from the defaults of kine's own command line: a zero drivers.Config does not work.
@@ -123,9 +125,9 @@ func driverConfig(o Options, endpointURL string) *drivers.Config {
 		MetricsRegisterer: o.Metrics,
 		Endpoint:          endpointURL,
 		CompactInterval:   compactEvery(endpointURL),
-		CompactTimeout:    5 * time.Second,
+		CompactTimeout:    compactTimeout(endpointURL),
 		CompactMinRetain:  cmp.Or(o.MinHistory, minHistory),
-		CompactBatchSize:  1000,
+		CompactBatchSize:  compactBatch,
 		PollBatchSize:     500,
 		PollInterval:      time.Second,
 		ConnectionPoolConfig: generic.ConnectionPoolConfig{
@@ -145,6 +147,15 @@ func compactEvery(endpointURL string) time.Duration {
 		return 5 * time.Minute
 	}
 	return 0
+}
+
+// compactTimeout is how long kine lets a batch take. It compacts a batch that has run out of time again from its beginning, and would
+// never get further if it always does. A batch on SQLite is as many transactions as it needs, which have a limit each: see group.compact.
+func compactTimeout(endpointURL string) time.Duration {
+	if scheme(endpointURL) == "sqlite" {
+		return compactBatch * compactWithin
+	}
+	return 5 * time.Second
 }
 
 func scheme(endpointURL string) string {

@@ -29,7 +29,7 @@ func TestKeyWithANewLeaseIsLookedAtAgain(t *testing.T) {
 		"written again with a lease":    {leased{kv: &server.KeyValue{Lease: 5}}, true},
 		"written again without a lease": {leased{kv: &server.KeyValue{}}, false},
 	} {
-		if _, _, _, err := (expiring{c.backend}).Delete(t.Context(), "/key", 5); (err != nil) != c.again {
+		if _, _, _, err := (expiring{Backend: c.backend}).Delete(t.Context(), "/key", 5); (err != nil) != c.again {
 			t.Errorf("%s: %v", what, err)
 		}
 	}

@@ -172,7 +172,7 @@ func (d dialect) BeginTx(ctx context.Context, opts *sql.TxOptions) (server.Trans
 		d.group.turns.Release(1)
 		return nil, err
 	}
-	return &transaction{tx, sync.OnceFunc(func() { d.group.turns.Release(1) })}, nil
+	return &transaction{tx, d.group, sync.OnceFunc(func() { d.group.turns.Release(1) })}, nil
 }
 
 // oneRow is a transaction that inserts one row, which is committed then. kine does nothing else in it.
@@ -192,16 +192,18 @@ func (oneRow) Rollback() error { return nil }
 // transaction is a compaction's, or that of the first start. It has a turn of the group's.
 type transaction struct {
 	server.Transaction
-	done func() // ends the turn
+	group *group
+	done  func() // ends the turn
 }
 
-// Compact commits, too: it is the last step of a compaction, and the last whose error kine returns.
-func (t *transaction) Compact(ctx context.Context, from, to int64) (int64, error) {
-	rows, err := t.Transaction.Compact(ctx, from, to)
-	if err != nil {
-		return 0, err
-	}
-	return rows, t.Commit()
+// SetCompactRevision leaves it to Compact, which kine calls next.
+func (t *transaction) SetCompactRevision(context.Context, int64) error { return nil }
+
+// Compact ends the transaction, which has only read so far, and compacts in smaller ones, which are committed when it returns: it is the
+// last step of a batch, and the last whose error kine returns.
+func (t *transaction) Compact(ctx context.Context, _, to int64) (int64, error) {
+	t.MustRollback()
+	return t.group.compact(ctx, to)
 }
 
 // MustCommit has nothing left to do.

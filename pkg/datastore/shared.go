@@ -29,11 +29,20 @@ func (s shared) CurrentRevision(ctx context.Context) (int64, error) {
 // errNotFound is the answer to a creation that cannot be found afterwards.
 var errNotFound = errors.New("the key is not there any more, or not yet: at which revision it was created, if it was, is unknown")
 
+// errNotTaken is the answer to a write after which the key is as it was. kine v0.17.5 drops the error of a write that fails and answers
+// that another one was faster, which the API server tries again at once until the request ends.
+var errNotTaken = &trouble{kind: unavailable, err: errors.New("it has not taken the write, and its own log may say why: " +
+	"look whether it has room, is no replica, and whether its user may write")}
+
+// attempts is how often a write is tried that the database does not take. One that the database ends because of another write, as MySQL
+// does to resolve a deadlock, succeeds or finds what the other one has written when it is tried again.
+const attempts = 2
+
 // Create asks for the revision that the key was created at. If the key had existed before, kine v0.17.5 returns the revision of any write
 // by then, an earlier one too, so that a change based on it would fail; and if a compaction takes the key's deletion away at the same
 // time, it writes nothing, and returns no error.
 func (s shared) Create(ctx context.Context, key string, value []byte, lease int64) (int64, error) {
-	rev, err := s.Backend.Create(ctx, key, value, lease)
+	rev, err := s.create(ctx, key, value, lease)
 	if err != nil {
 		return rev, err
 	}
@@ -58,9 +67,48 @@ func (s shared) Create(ctx context.Context, key string, value []byte, lease int6
 	return 0, errNotFound
 }
 
+// create does what kine's does, but returns that the key exists only if it does. kine v0.17.5 says so of each failed creation of a key
+// that has been deleted.
+func (s shared) create(ctx context.Context, key string, value []byte, lease int64) (int64, error) {
+	for range attempts {
+		rev, err := s.Backend.Create(ctx, key, value, lease)
+		if !errors.Is(err, server.ErrKeyExists) {
+			return rev, err
+		}
+		_, kv, unread := s.Get(ctx, key, 0, true)
+		if unread != nil {
+			return 0, unread
+		}
+		if kv != nil {
+			return rev, err
+		}
+	}
+	return 0, errNotTaken
+}
+
+func (s shared) Update(ctx context.Context, key string, value []byte, revision, lease int64) (int64, *server.KeyValue, bool, error) {
+	return taken(revision, func() (int64, *server.KeyValue, bool, error) {
+		return s.Backend.Update(ctx, key, value, revision, lease)
+	})
+}
+
 func (s shared) Delete(ctx context.Context, key string, revision int64) (int64, *server.KeyValue, bool, error) {
-	rev, kv, deleted, err := s.Backend.Delete(ctx, key, revision)
+	rev, kv, deleted, err := taken(revision, func() (int64, *server.KeyValue, bool, error) {
+		return s.Backend.Delete(ctx, key, revision)
+	})
 	return rev, kv, deleted && !absent(kv, revision), err
+}
+
+// taken makes a write of a key that is to have a revision, and returns an error if the key still has it afterwards. If another write had
+// been faster, it would have a later one, or be gone.
+func taken(revision int64, write func() (int64, *server.KeyValue, bool, error)) (int64, *server.KeyValue, bool, error) {
+	for range attempts {
+		rev, kv, done, err := write()
+		if err != nil || done || kv == nil || kv.ModRevision != revision {
+			return rev, kv, done, err
+		}
+	}
+	return 0, nil, false, errNotTaken
 }
 
 // List is made of ListStream, which asks the rows for their error: kine v0.17.5 takes a list that breaks off half-way for

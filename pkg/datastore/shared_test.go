@@ -6,7 +6,10 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/k3s-io/kine/pkg/logstructured"
 	"github.com/k3s-io/kine/pkg/server"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 )
 
 // elsewhere is a database elsewhere with two keys at revision 100,000.
@@ -162,4 +165,105 @@ func TestSharedWatchesDoNotShareRoom(t *testing.T) {
 			t.Error("a watch goes on after its events")
 		}
 	})
+}
+
+// failing is the log of one key, in a database that fails to write the first rows of it.
+type failing struct {
+	logstructured.Log
+	fails  int           // how often that happens
+	newest *server.Event // of the key; nil if it was never there
+	faster *server.Event // what another server has written meanwhile
+}
+
+const failingAt = 10
+
+func (l *failing) Append(_ context.Context, e *server.Event) (int64, error) {
+	var was int64
+	if l.newest != nil {
+		was = l.newest.KV.ModRevision
+	}
+	if e.PrevKV.ModRevision != was {
+		return 0, nil
+	}
+	if l.faster != nil {
+		l.newest, l.faster = l.faster, nil
+		return 0, server.ErrKeyExists
+	}
+	if l.fails > 0 {
+		l.fails--
+		return 0, errors.New("could not extend file: no space left on device")
+	}
+	kv := &server.KeyValue{Key: "/key", ModRevision: failingAt + 5, CreateRevision: failingAt + 5, Value: e.KV.Value}
+	l.newest = &server.Event{Delete: e.Delete, KV: kv}
+	return kv.ModRevision, nil
+}
+
+func (l *failing) List(_ context.Context, _, _ string, _, _ int64, deletions, _ bool) (server.EventBatch, error) {
+	batch := server.EventBatch{CurrentRev: failingAt}
+	if l.newest != nil && (deletions || !l.newest.Delete) {
+		batch.Events = []*server.Event{l.newest}
+	}
+	return batch, nil
+}
+
+func (l *failing) CurrentRevision(context.Context) (int64, error) { return failingAt, nil }
+
+// TestSharedWriteThatFailsIsNoConflict: the API server tries those again at once, until the request ends.
+func TestSharedWriteThatFailsIsNoConflict(t *testing.T) {
+	at := func(revision int64, deleted bool) *server.Event {
+		return &server.Event{Delete: deleted, KV: &server.KeyValue{Key: "/key", ModRevision: revision, CreateRevision: revision, Lease: 5}}
+	}
+	create := func(b shared) (bool, error) {
+		_, err := b.Create(t.Context(), "/key", []byte("ours"), 5)
+		if err == server.ErrKeyExists { //nolint:errorlint // so compares kine
+			return false, nil
+		}
+		return err == nil, err
+	}
+	update := func(b shared) (bool, error) {
+		_, _, done, err := b.Update(t.Context(), "/key", []byte("ours"), failingAt, 5)
+		return done, err
+	}
+	remove := func(b shared) (bool, error) {
+		_, _, done, err := b.Delete(t.Context(), "/key", failingAt)
+		return done, err
+	}
+	removeAny := func(b shared) (bool, error) {
+		_, _, done, err := b.Delete(t.Context(), "/key", 0)
+		return done, err
+	}
+	for what, c := range map[string]struct {
+		write  func(shared) (bool, error)
+		log    failing
+		done   bool
+		failed bool
+	}{
+		"update":                                 {update, failing{newest: at(failingAt, false)}, true, false},
+		"update that fails":                      {update, failing{newest: at(failingAt, false), fails: 100}, false, true},
+		"update that fails once":                 {update, failing{newest: at(failingAt, false), fails: 1}, true, false},
+		"update that is late":                    {update, failing{newest: at(failingAt+1, false)}, false, false},
+		"update that loses":                      {update, failing{newest: at(failingAt, false), faster: at(failingAt+1, false)}, false, false},
+		"update of what is being deleted":        {update, failing{newest: at(failingAt, false), faster: at(failingAt+1, true)}, false, false},
+		"update of nothing":                      {update, failing{}, false, false},
+		"deletion":                               {remove, failing{newest: at(failingAt, false)}, true, false},
+		"deletion that fails":                    {remove, failing{newest: at(failingAt, false), fails: 100}, false, true},
+		"deletion that fails once":               {remove, failing{newest: at(failingAt, false), fails: 1}, true, false},
+		"deletion that loses":                    {remove, failing{newest: at(failingAt, false), faster: at(failingAt+1, false)}, false, false},
+		"deletion of what is being deleted":      {remove, failing{newest: at(failingAt, false), faster: at(failingAt+1, true)}, false, false},
+		"deletion of any revision":               {removeAny, failing{newest: at(failingAt, false)}, false, false},
+		"creation":                               {create, failing{}, true, false},
+		"creation of what exists":                {create, failing{newest: at(failingAt, false)}, false, false},
+		"creation of what was deleted":           {create, failing{newest: at(failingAt, true)}, true, false},
+		"creation of what was deleted, fails":    {create, failing{newest: at(failingAt, true), fails: 100}, false, true},
+		"creation of what was deleted, and late": {create, failing{newest: at(failingAt, true), faster: at(failingAt+1, false)}, false, false},
+		"creation of what was deleted, again":    {create, failing{newest: at(failingAt, true), fails: 1}, true, false},
+	} {
+		done, err := c.write(shared{logstructured.New(&c.log)})
+		if done != c.done || (err != nil) != c.failed {
+			t.Errorf("%s: done %v, want %v (%v)", what, done, c.done, err)
+		}
+		if code, _ := Explain(status.Convert(err).Message()); c.failed && (code != 503 || status.Code(err) != codes.Internal) {
+			t.Errorf("%s: answered with %v", what, err)
+		}
+	}
 }

@@ -87,7 +87,7 @@ func (t *trouble) Error() string {
 			"written until the server has started again. See the kernel's log, and the state of the disk (%v)", t.dir, t.err)
 	}
 	if t.dir == "" {
-		return fmt.Sprintf(markUnavailable+"the database could not be read whole: %v", t.err)
+		return fmt.Sprintf(markUnavailable+"the database could not be used: %v", t.err)
 	}
 	return fmt.Sprintf(markUnavailable+"the database in %s could not be used: see the kernel's log, and the state of the disk (%v)", t.dir, t.err)
 }

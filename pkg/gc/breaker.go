@@ -40,6 +40,8 @@ type breaker struct {
 	// later holds the rings that could not be broken, by their first member. It belongs
 	// to run.
 	later map[graph.Key]ringRetry
+	// active is true while look may write.
+	active atomic.Bool
 }
 
 // ringRetry is when a ring is tried again, and the delay before that.
@@ -61,7 +63,9 @@ func (b *breaker) run(ctx, calls context.Context) {
 		if !b.gate.wait(ctx) {
 			return
 		}
+		b.active.Store(true)
 		b.look(calls)
+		b.active.Store(false)
 	}
 }
 

@@ -42,19 +42,19 @@ var (
 			"deleted; dependents of that resource may still name it. They are freed when they turn up, as long as this process runs; a " +
 			"process that starts later collects them.",
 		do: "Make the resource readable again before the server is restarted. If it has been restarted, `reap pause`, make the resource " +
-			"readable, and remove the references that `reap lint` finds.",
+			"readable, and remove the references that `reap lint -A` finds.",
 	})
 	ownerInWrongNamespace = newEvent(event{
 		reason: "OwnerRefInvalidNamespace",
 		when: "A reference names an owner that cannot be an owner: one in another namespace than its dependent, or one of a namespaced " +
 			"kind for a cluster-scoped object. Each such reference is reported once.",
-		do: "Correct or remove the reference: `reap lint` lists all of them and says what will become of their objects.",
+		do: "Correct or remove the reference: `reap lint -A` lists all of them and says what will become of their objects.",
 	})
 	guardPaused = newEvent(event{
 		reason: "GuardPaused",
 		when: "More deletions than `--gc-guard` allows within ten minutes would have rested on lookups alone: this process has not seen " +
 			"their owners being deleted. The collector has paused itself. The event is about the ConfigMap that holds the pause.",
 		do: "Find out why those owners are absent: a restore, a lost database, or a long cascade that a restart interrupted. `reap status` " +
-			"lists what has been deleted and what would be next. Then `reap relink` mends references, and `reap resume` lets the collector go on.",
+			"lists what has been deleted and what would be next. Then `reap relink -A` mends references, and `reap resume` lets the collector go on.",
 	})
 )

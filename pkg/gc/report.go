@@ -24,8 +24,9 @@ func (c *Collector) Status() report.Status {
 	s := report.Status{
 		Version: report.StatusVersion, Running: true, Since: c.began.UTC(), Now: now.UTC(), Pause: c.pauseReport(), Guard: c.guard.report(now),
 		Workers: c.workers, Busy: int(c.deleting.active.Load() + c.orphans.active.Load()),
-		Queues:  []report.Queue{c.deleting.queue.report("delete"), c.orphans.queue.report("orphan")},
-		Objects: stats.Nodes, References: stats.Edges, Virtual: stats.Virtual,
+		Breaking: c.breaker != nil && c.breaker.active.Load(),
+		Queues:   []report.Queue{c.deleting.queue.report("delete"), c.orphans.queue.report("orphan")},
+		Objects:  stats.Nodes, References: stats.Edges, Virtual: stats.Virtual,
 		Collected: c.tally.total(),
 	}
 	_, s.Synced = c.graph.Synced()
@@ -101,7 +102,7 @@ func (c *Collector) Tree(o report.TreeOptions) (report.Tree, error) {
 func (c *Collector) Lint(ctx context.Context, o report.LintOptions) report.Lint {
 	c.readDoubtful(ctx)
 	return report.NewLint(lint.Input{
-		Graph: c.graph, View: c.completeView, Now: c.now(), BreaksRings: c.breaker != nil, Only: o.Only(),
+		Graph: c.graph, View: c.completeView, Now: c.now(), BreaksRings: c.breaker != nil,
 	}, o, c.basis(), nil)
 }
 

@@ -7,6 +7,8 @@ import (
 
 	"github.com/sirupsen/logrus"
 	"k8s.io/apimachinery/pkg/util/wait"
+
+	"github.com/reap-dev/reap/pkg/gc/report"
 )
 
 // restarts are the delays between one collector and the next: a store, or a server that
@@ -48,7 +50,7 @@ func restarted(ctx context.Context, log *logrus.Entry, run func(context.Context)
 		}
 		in := delay.Step()
 		log.WithError(err).WithField("in", in.String()).Error("the collector begins again with what is there then")
-		Running.Absent("the store went back to an earlier state; the collector is about to begin again")
+		Running.Absent(report.Absence{Reason: "the store went back to an earlier state; the collector is about to begin again"})
 		select {
 		case <-time.After(in):
 		case <-ctx.Done():

@@ -18,8 +18,8 @@ func TestCollectorBeginsAgainEverLater(t *testing.T) {
 		var delays []time.Duration
 		err := restarted(ctx, quiet(), func(context.Context) error {
 			delays = append(delays, time.Since(ended))
-			if _, absent := Running.Collector(); len(delays) == 2 && !strings.Contains(absent, "begin again") {
-				t.Errorf("between two collectors, %q", absent)
+			if _, absent := Running.Collector(); len(delays) == 2 && !strings.Contains(absent.Reason, "begin again") {
+				t.Errorf("between two collectors, %q", absent.Reason)
 			}
 			switch n := len(delays); {
 			case n < 10:

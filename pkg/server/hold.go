@@ -49,7 +49,7 @@ func (w *workload) holdAfterRestore(ctx context.Context) error {
 		return err
 	}
 	reason := "restored from the snapshot of " + r.Made.UTC().Format(time.RFC3339) +
-		"; the controllers that delete are held too; see with 'reap lint' what would be collected, then run 'reap resume'"
+		"; the controllers that delete are held too; see with 'reap lint -A' what would be collected, then run 'reap resume'"
 	err = wait.PollUntilContextCancel(ctx, 100*time.Millisecond, true, func(ctx context.Context) (bool, error) {
 		_, _, err := pause.Hold(ctx, maps, "reap server", reason, time.Now())
 		if err != nil {
@@ -61,7 +61,7 @@ func (w *workload) holdAfterRestore(ctx context.Context) error {
 		return nil // ctx was cancelled; the next start tries again
 	}
 	log.Warn("the datastore was restored from a snapshot: the collector and the controllers that delete are held; " +
-		"see with 'reap lint' what would be collected, then run 'reap resume'")
+		"see with 'reap lint -A' what would be collected, then run 'reap resume'")
 	return removeRestored(path)
 }
 

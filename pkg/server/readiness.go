@@ -30,7 +30,7 @@ func storeReadiness(store *datastore.Store) apiserver.Note {
 func collectorNote(collectors *gc.Registry, known bool) string {
 	c, absent := collectors.Collector()
 	if c == nil {
-		return absent
+		return absent.Reason
 	}
 	var parts []string
 	if list := summary(c.Unlistable(), known); list != "" {

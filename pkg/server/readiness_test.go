@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/reap-dev/reap/pkg/gc"
+	"github.com/reap-dev/reap/pkg/gc/report"
 )
 
 func TestReadinessNamesAFew(t *testing.T) {
@@ -29,7 +30,7 @@ func TestReadinessNamesAFew(t *testing.T) {
 func TestReadinessSaysThatNoCollectorRuns(t *testing.T) {
 	var none gc.Registry
 	const why = "no collector runs in this server (--disable=gc)"
-	none.Absent(why)
+	none.Absent(report.Absence{Reason: why})
 	if got := readiness(&none).Text(true); got != why {
 		t.Errorf("disabled: %q", got)
 	}

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/sirupsen/logrus"
@@ -76,7 +77,10 @@ func (r Restore) Run(ctx context.Context) (done Restored, err error) {
 	if err := settleBefore(r.DataDir); err != nil {
 		return done, err
 	}
-	work, err := os.MkdirTemp(r.DataDir, ".restoring-") // mode 0700, on the same file system
+	if err := removeUnfinished(r.DataDir); err != nil {
+		return done, err
+	}
+	work, err := os.MkdirTemp(r.DataDir, restoringPrefix) // mode 0700, on the same file system
 	if err != nil {
 		return done, fmt.Errorf("making room for the restore: %w", err)
 	}
@@ -88,6 +92,24 @@ func (r Restore) Run(ctx context.Context) (done Restored, err error) {
 	done.Manifest, done.Engine, done.Restored, done.PKIRestored = built.manifest, built.engine, built.revision, built.pki
 	done.Kept, err = r.exchange(work, built)
 	return done, err
+}
+
+// restoringPrefix is what the names of the folders begin with in which new datastores are built.
+const restoringPrefix = ".restoring-"
+
+// removeUnfinished removes what restores have left that were killed: keys of a cluster, which nobody would look for there. The data
+// directory is this process's alone.
+func removeUnfinished(dataDir string) error {
+	entries, err := os.ReadDir(dataDir)
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), restoringPrefix) {
+			err = errors.Join(err, os.RemoveAll(filepath.Join(dataDir, e.Name())))
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("removing what an interrupted restore has left: %w", err)
+	}
+	return nil
 }
 
 // built describes a new datastore that is complete and on the disk.

@@ -78,7 +78,10 @@ func TestEachRestoreIncreasesTheRevision(t *testing.T) {
 
 func TestRestoreKeepsTheOldData(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
-	for path, content := range map[string]string{"db/state.db": "somebody's", "db/state.db-wal": "log", "pki/admin.key": "old"} {
+	for path, content := range map[string]string{
+		"db/state.db": "somebody's", "db/state.db-wal": "log", "pki/admin.key": "old",
+		".restoring-old/pki/admin.key": "of a restore that was killed",
+	} {
 		if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, path)), 0o700); err != nil {
 			t.Fatal(err)
 		}

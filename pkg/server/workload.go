@@ -16,6 +16,7 @@ import (
 	"github.com/reap-dev/reap/pkg/controllers"
 	"github.com/reap-dev/reap/pkg/elect"
 	"github.com/reap-dev/reap/pkg/gc"
+	"github.com/reap-dev/reap/pkg/gc/report"
 )
 
 // controllersTimeout bounds how long a start waits for the controllers' first lists.
@@ -41,7 +42,7 @@ type workload struct {
 // ended. It returns the error of the part that failed.
 func (w *workload) run(ctx context.Context) error {
 	if !w.collects() {
-		gc.Running.Absent("no collector runs in this server (--disable=gc)")
+		gc.Running.Absent(report.Absence{Reason: "no collector runs in this server (--disable=gc)"})
 		logrus.Warn("no collector runs (--disable=gc): objects whose owners disappear stay, and foreground and orphaning deletions wait for a collector")
 	}
 	if err := w.holdAfterRestore(ctx); err != nil {
@@ -64,7 +65,7 @@ func (w *workload) run(ctx context.Context) error {
 // waitsToLead records for reports why no collector runs here.
 func (w *workload) waitsToLead() {
 	if w.collects() {
-		gc.Running.Absent("this server waits to lead; another one collects")
+		gc.Running.Absent(report.Absence{Reason: "this server waits to lead; another one collects", Elsewhere: true})
 	}
 }
 
@@ -123,7 +124,7 @@ func (w *workload) lead(ctx context.Context, fence func(*rest.Config) *rest.Conf
 		}, controllersRun)
 	})
 	if w.collects() {
-		gc.Running.Absent("the collector is about to start")
+		gc.Running.Absent(report.Absence{Reason: "the collector is about to start"})
 		part("the collector", func(ctx context.Context) error {
 			return gc.Run(ctx, gc.Options{
 				Config:           fence(w.api.ServiceAccountConfig("generic-garbage-collector")),

@@ -137,13 +137,19 @@ func TestFrozenLeaderWritesNothingAfterItsLease(t *testing.T) {
 	ns := other.namespace(t, "frozen")
 	o := other.create(t, configMaps, ns, "owner")
 	other.createMany(t, n, configMaps, ns, "dependent", owner(o))
+	// The leader's rules hold, whichever server is asked.
+	if out, errs, code := other.run(t, "why", "configmaps/"+o.GetName(), "-n", ns, "-o", "json"); code != 0 || !strings.Contains(out, `"rules": "reap"`) {
+		t.Errorf("what a server says that waits to lead: %d, %s%s", code, out, errs)
+	}
 	deleted := other.watchDeletions(t, configMaps, ns)
 	other.delete(t, configMaps, o)
 	for range n / 10 {
 		deleted()
 	}
 	leader.signal(t, syscall.SIGSTOP)
-	other.must(t, "pause", "--reason", "the leader is frozen")
+	if out := other.must(t, "pause", "--reason", "the leader is frozen"); !strings.Contains(out, "this server does not lead") {
+		t.Errorf("a pause where another server leads: %s", out)
+	}
 	await(t, "the other server to lead", func(ctx context.Context) (bool, any) {
 		l, err := other.collects(ctx)
 		return l, err

@@ -17,10 +17,11 @@ import (
 )
 
 const (
-	// pageSize is how many changes are read from the log at a time.
-	pageSize = 200
-	// maxUnsent is how many changes may wait to be sent to a watch. A slower one reads from the log what it has missed.
-	maxUnsent = 1000
+	// pageSize is how many changes are read from the log at a time, and firstPage how many by a watch that begins to read: the size of
+	// their values is not known yet.
+	pageSize, firstPage = 200, 4
+	// maxUnsent and maxUnsentBytes are how many changes may wait to be sent to a watch. A slower one reads from the log what it has missed.
+	maxUnsent, maxUnsentBytes = 1000, 8 << 20
 	// followAgainAfter is how long the hub waits when the log could not be followed any more.
 	followAgainAfter = time.Second
 )
@@ -124,7 +125,7 @@ func (h *Hub) hand(batch server.EventBatch) {
 		switch {
 		case !whole:
 			h.fallBehind(w)
-		case w.unsent+len(w.kept)+len(events) > maxUnsent:
+		case w.unsent+len(w.kept)+len(events) > maxUnsent || w.unsentBytes+size(w.kept)+size(events) > maxUnsentBytes:
 			h.fallBehind(w)
 		case w.joining:
 			w.kept = append(w.kept, events...)
@@ -139,7 +140,7 @@ func (h *Hub) hand(batch server.EventBatch) {
 func (h *Hub) fallBehind(w *watch) {
 	w.joining, w.kept = false, nil
 	if w.live {
-		w.live = false
+		w.live, w.page = false, firstPage
 		w.stream.running.Go(func() { h.catchUp(w) })
 	}
 }
@@ -162,7 +163,7 @@ func (h *Hub) catchUp(w *watch) {
 		w.joining = true
 		after := max(w.sent, 1) // kine takes 0 for any revision; its first change is its own
 		h.mu.Unlock()
-		page, err := h.log.After(w.ctx, w.key, w.end, after, pageSize)
+		page, err := h.log.After(w.ctx, w.key, w.end, after, int64(w.page))
 		h.mu.Lock()
 		if w.ended {
 			return
@@ -177,8 +178,9 @@ func (h *Hub) catchUp(w *watch) {
 				events = append(events, toEvent(e))
 			}
 		}
-		if n := len(page.Events); n == pageSize {
+		if n := len(page.Events); n == w.page {
 			w.sent = max(w.sent, page.Events[n-1].KV.ModRevision)
+			w.page = nextPage(w.page, events)
 		} else {
 			w.sent = max(w.sent, page.CurrentRev)
 			if w.joining { // what has been handed out meanwhile follows
@@ -196,4 +198,20 @@ func (h *Hub) catchUp(w *watch) {
 			return
 		}
 	}
+}
+
+// nextPage returns how many changes are read after a page: as many as may wait if they are as large as those of the page, but at most
+// twice as many as before.
+func nextPage(page int, events []*mvccpb.Event) int {
+	fits := maxUnsentBytes * len(events) / max(size(events), 1)
+	return max(1, min(fits, 2*page, pageSize))
+}
+
+// size is how many bytes the changes have.
+func size(events []*mvccpb.Event) int {
+	bytes := 0
+	for _, e := range events {
+		bytes += len(e.Kv.GetKey()) + len(e.Kv.GetValue()) + len(e.PrevKv.GetKey()) + len(e.PrevKv.GetValue())
+	}
+	return bytes
 }

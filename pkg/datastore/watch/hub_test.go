@@ -24,6 +24,7 @@ import (
 type memoryLog struct {
 	mu        sync.Mutex
 	changes   []*server.Event // that of revision r at r-1
+	value     []byte          // of each change
 	compacted int64
 	followers map[chan server.EventBatch]struct{}
 	reads     []string // the key and end of each
@@ -49,7 +50,7 @@ func newMemoryLog() *memoryLog {
 func (l *memoryLog) put(key string) int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	e := &server.Event{Create: true, KV: &server.KeyValue{Key: key, ModRevision: int64(len(l.changes) + 1)}}
+	e := &server.Event{Create: true, KV: &server.KeyValue{Key: key, Value: l.value, ModRevision: int64(len(l.changes) + 1)}}
 	for _, old := range slices.Backward(l.changes) {
 		if old.KV.Key == key && !old.Delete {
 			e.Create, e.PrevKV, e.Delete = false, old.KV, !old.Create
@@ -546,38 +547,49 @@ func TestWatchesThatAreRefused(t *testing.T) {
 
 // TestSlowWatchIsBounded: what waits for a client that takes nothing is bounded, and it misses nothing when it goes on.
 func TestSlowWatchIsBounded(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := newMemoryLog()
-		h := start(t, l)
-		synctest.Wait()
-		c := connect(t, h)
-		c.create("/a/", "/a0", 0)
-		<-c.answers
-		const n = 20 * maxUnsent
-		for range n {
-			l.put("/a/1")
-			synctest.Wait()
-		}
-		h.mu.Lock()
-		for w := range h.watches {
-			waiting := len(w.kept)
-			for _, r := range w.stream.queue {
-				waiting += len(r.Events)
-			}
-			if waiting > maxUnsent+pageSize {
-				t.Errorf("%d changes wait for a client that takes none", waiting)
-			}
-		}
-		h.mu.Unlock()
-		for next := int64(2); next < n+2; {
-			for _, e := range (<-c.answers).Events {
-				if e.Kv.ModRevision != next {
-					t.Fatalf("revision %d comes after %d", e.Kv.ModRevision, next-1)
+	for name, value := range map[string][]byte{"small values": nil, "large values": make([]byte, 1<<20)} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l := newMemoryLog()
+				l.value = value
+				h := start(t, l)
+				synctest.Wait()
+				c := connect(t, h)
+				c.create("/a/", "/a0", 0)
+				<-c.answers
+				const n = 20 * maxUnsent
+				bounded := func() {
+					t.Helper()
+					h.mu.Lock()
+					defer h.mu.Unlock()
+					for w := range h.watches {
+						waiting := slices.Clone(w.kept)
+						for _, r := range w.stream.queue {
+							waiting = append(waiting, r.Events...)
+						}
+						if len(waiting) > maxUnsent+pageSize || size(waiting) > 2*maxUnsentBytes {
+							t.Errorf("%d changes of %d bytes wait for a client that takes none", len(waiting), size(waiting))
+						}
+					}
 				}
-				next++
-			}
-		}
-	})
+				for range n {
+					l.put("/a/1")
+					synctest.Wait()
+				}
+				bounded()
+				for next := int64(2); next < n+2; {
+					for _, e := range (<-c.answers).Events {
+						if e.Kv.ModRevision != next {
+							t.Fatalf("revision %d comes after %d", e.Kv.ModRevision, next-1)
+						}
+						next++
+					}
+					synctest.Wait()
+					bounded()
+				}
+			})
+		})
+	}
 }
 
 // TestEventsAreAsEtcdTellsThem: creations have no previous value, and the API server's key of its compactions has its own name.

@@ -30,10 +30,12 @@ type watch struct {
 	kept          []*mvccpb.Event
 	ended         bool
 
-	unsent int                         // how many changes wait in the stream
-	last   *etcdserverpb.WatchResponse // with the last of these; nil if nothing can be added to it
-	told   int64                       // the revision of its last response
-	spoken bool                        // since the last tick
+	page int // how many changes are read next, while it misses some
+
+	unsent, unsentBytes int                         // how many changes wait in the stream, and their size
+	last                *etcdserverpb.WatchResponse // with the last of these; nil if nothing can be added to it
+	told                int64                       // the revision of its last response
+	spoken              bool                        // since the last tick
 }
 
 func (w *watch) wants(e *server.Event) bool {
@@ -198,6 +200,7 @@ func (s *stream) send(w *watch, events []*mvccpb.Event) {
 		return
 	}
 	w.unsent += len(events)
+	w.unsentBytes += size(events)
 	w.told, w.spoken = w.sent, true
 	if w.last != nil {
 		w.last.Events = append(w.last.Events, events...)
@@ -247,7 +250,7 @@ func (s *stream) take() []*etcdserverpb.WatchResponse {
 	s.queue = nil
 	late := false
 	for _, w := range s.watches {
-		w.unsent, w.last = 0, nil
+		w.unsent, w.unsentBytes, w.last = 0, 0, nil
 		late = late || !w.live
 	}
 	if late {

@@ -111,6 +111,8 @@ type Result struct {
 	// Unverified counts the references to owners that nothing shows and that nobody has read
 	// live: nothing can be said about them.
 	Unverified int
+	// Judged counts the objects that findings may be about.
+	Judged int
 }
 
 // Run judges every object. It takes time linear in the graph; the graph may change meanwhile.
@@ -120,9 +122,14 @@ func Run(in Input) Result {
 		l.Only = func(*graph.Record) bool { return true }
 	}
 	owners := map[graph.Key][]edge{}
+	judged := 0
 	for _, n := range l.all {
-		if n.Record.Deleting && l.Only(n.Record) {
-			l.deletion(n)
+		only := l.Only(n.Record)
+		if only {
+			judged++
+			if n.Record.Deleting {
+				l.deletion(n)
+			}
 		}
 		if len(n.Record.References) == 0 {
 			continue
@@ -132,14 +139,15 @@ func Run(in Input) Result {
 			continue // it has gone meanwhile
 		}
 		owners[n.Key] = edges(&v)
-		if l.Only(n.Record) {
+		// The references of an object that is being deleted decide nothing any more.
+		if only && !v.Record.Deleting {
 			l.references(graph.Node{Key: n.Key, Record: v.Record}, &v)
 		}
 	}
 	l.rings(owners)
 	l.occupants()
 	slices.SortFunc(l.found, compare)
-	return Result{Findings: l.found, Unverified: l.unverified}
+	return Result{Findings: l.found, Unverified: l.unverified, Judged: judged}
 }
 
 // compare orders findings.

@@ -52,8 +52,9 @@ func TestReportsOfChanges(t *testing.T) {
 		plan.Left = append(plan.Left, left)
 	}
 	basis := Basis{Source: FromListing, Rules: RulesOfReap, Note: "with your own rights", Objects: 7}
-	planned := NewRelink(plan, basis, func(graph.Key) string { return "backup/settings.yaml" })
-	done := NewRelink(plan, basis, nil)
+	planned := NewRelink(plan, Scope{Judged: 6}, basis, func(graph.Key) string { return "backup/settings.yaml" })
+	shop := Scope{Namespace: "shop", Judged: 1}
+	done := NewRelink(plan, shop, basis, nil)
 	done.Links[0].Result, done.Links[1].Result, done.Links[1].Error = LinkDone, LinkFailed, "forbidden"
 	done.Count()
 	for name, reports := range map[string][]interface{ Print(io.Writer) error }{
@@ -64,7 +65,7 @@ func TestReportsOfChanges(t *testing.T) {
 			deleted(Deleted{Failed: []NotDeleted{{Object: one, Error: "forbidden"}}}),
 			deleted(Deleted{Failed: []NotDeleted{{Object: one, Error: "forbidden"}, {Object: two, Error: "no answer", Unknown: true}}}),
 		},
-		"relink": {shortened{planned, 3}, done, NewRelink(relink.Plan{}, basis, nil)},
+		"relink": {shortened{planned, 3}, done, shortened{NewRelink(plan, shop, basis, nil), 3}, NewRelink(relink.Plan{}, Scope{Judged: 6}, basis, nil), NewRelink(relink.Plan{}, shop, basis, nil)},
 		"release": {
 			NewRelease(two, []string{"example.com/hold"}, "example.com/hold", nil),
 			NewRelease(two, []string{metav1.FinalizerOrphanDependents}, metav1.FinalizerOrphanDependents, &Objects{}),

@@ -29,7 +29,7 @@ type Basis struct {
 	Rules  string `json:"rules"`
 	// Note says why the cluster was listed, or which one manifests were judged against.
 	Note string `json:"note,omitempty"`
-	// Objects counts those that were looked at.
+	// Objects counts those that the source holds, in all namespaces.
 	Objects int `json:"objects"`
 	// Incomplete is what could not be looked at; empty if the report is complete.
 	Incomplete []Gap `json:"incomplete,omitempty"`

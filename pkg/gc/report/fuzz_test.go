@@ -118,7 +118,7 @@ func FuzzObjects(f *testing.F) {
 				occupants[d.Owner.At] = relink.Occupant{Record: &graph.Record{Namespace: d.Owner.At.Namespace, Name: d.Owner.At.Name, UID: "now\nFORGED"}}
 			}
 		}
-		relinked := NewRelink(relink.Resolve(g, dangling, occupants), Basis{}, nil)
+		relinked := NewRelink(relink.Resolve(g, dangling, occupants), Scope{Namespace: "ns"}, Basis{}, nil)
 		status := Status{Waiting: nil, Failing: []Failure{{Object: linted.object(), Error: "no\n" + forged}}}
 		status.Waiting, status.WaitingCount = WaitingIn(g, decide.Options{}, now)
 		reports = append(reports, tree, linted, relinked, status)
@@ -201,7 +201,7 @@ func (c overGraph) Tree(o TreeOptions) (Tree, error) {
 }
 
 func (c overGraph) Lint(_ context.Context, o LintOptions) Lint {
-	return NewLint(lint.Input{Graph: c.g, View: c.g.View, Now: now, Only: o.Only()}, o, Basis{}, nil)
+	return NewLint(lint.Input{Graph: c.g, View: c.g.View, Now: now}, o, Basis{}, nil)
 }
 
 func (c overGraph) Plan(_ context.Context, q PlanRequest) (Plan, error) {
@@ -234,11 +234,11 @@ func FuzzHandler(f *testing.F) {
 	f.Fuzz(func(t *testing.T, method, path, query string, runs bool) {
 		g := shop()
 		before, _ := json.Marshal(overGraph{g}.Status())
-		h := &Handler{Running: func() (Collector, string) {
+		h := &Handler{Running: func() (Collector, Absence) {
 			if runs {
-				return overGraph{g}, ""
+				return overGraph{g}, Absence{}
 			}
-			return nil, "nobody wanted one"
+			return nil, Absence{Reason: "nobody wanted one"}
 		}}
 		r := (&http.Request{Method: method, URL: &url.URL{Path: path, RawQuery: query}, Header: http.Header{}, Body: http.NoBody}).WithContext(t.Context())
 		w := httptest.NewRecorder()

@@ -48,7 +48,7 @@ type endpoint struct {
 	// does says what the answer is, and which command shows it.
 	does string
 	// serve answers. c is nil if no collector runs, and then absent says why.
-	serve func(w http.ResponseWriter, r *http.Request, c Collector, absent string)
+	serve func(w http.ResponseWriter, r *http.Request, c Collector, absent Absence)
 }
 
 // endpoints are all of them, in the order of docs/http.md.
@@ -68,7 +68,13 @@ var endpoints = []endpoint{
 type Handler struct {
 	// Running returns the collector that runs, or nil and why none does. It is called at
 	// each request, concurrently.
-	Running func() (c Collector, absent string)
+	Running func() (c Collector, absent Absence)
+}
+
+// Absence is why no collector runs in a server. Elsewhere is true if another server's collector works on the same objects.
+type Absence struct {
+	Reason    string
+	Elsewhere bool
 }
 
 // Problem is the answer when there is nothing to report.
@@ -100,19 +106,19 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // running serves what only a collector that runs can answer.
-func running(serve func(http.ResponseWriter, *http.Request, Collector)) func(http.ResponseWriter, *http.Request, Collector, string) {
-	return func(w http.ResponseWriter, r *http.Request, c Collector, absent string) {
+func running(serve func(http.ResponseWriter, *http.Request, Collector)) func(http.ResponseWriter, *http.Request, Collector, Absence) {
+	return func(w http.ResponseWriter, r *http.Request, c Collector, absent Absence) {
 		if c == nil {
-			answer(w, http.StatusServiceUnavailable, Problem{absent})
+			answer(w, http.StatusServiceUnavailable, Problem{absent.Reason})
 			return
 		}
 		serve(w, r, c)
 	}
 }
 
-func showStatus(w http.ResponseWriter, _ *http.Request, c Collector, absent string) {
+func showStatus(w http.ResponseWriter, _ *http.Request, c Collector, absent Absence) {
 	if c == nil {
-		answer(w, http.StatusOK, Status{Version: StatusVersion, Absent: absent})
+		answer(w, http.StatusOK, Status{Version: StatusVersion, Absent: absent.Reason, Elsewhere: absent.Elsewhere})
 		return
 	}
 	answer(w, http.StatusOK, c.Status())

@@ -20,6 +20,7 @@ const LintVersion = 1
 type Lint struct {
 	Version int   `json:"version"`
 	Basis   Basis `json:"basis"`
+	Scope
 	// Count is how many findings there are, of which Findings lists the first: those that will
 	// be collected come first. ByCode counts all of them.
 	Count    int               `json:"count"`
@@ -60,25 +61,20 @@ type Reference struct {
 
 // LintOptions say what to look at.
 type LintOptions struct {
-	// Namespace is the one whose objects are looked at; empty for all.
+	// Namespace is the one whose objects are looked at; empty for all, and for cluster-scoped objects.
 	Namespace string
 	// Limit is how many findings are listed; 0 for all.
 	Limit int
 }
 
-// Only returns what a linter needs to know of the options.
-func (o LintOptions) Only() func(*graph.Record) bool {
-	if o.Namespace == "" {
-		return nil
-	}
-	return func(r *graph.Record) bool { return r.Namespace == o.Namespace }
-}
-
-// NewLint makes the report of what a linter found. about, if it is not nil, returns what else is
-// known of a finding's object.
+// NewLint makes the report of what a linter finds among the objects that the options select. about, if it is not nil,
+// returns what else is known of a finding's object.
 func NewLint(in lint.Input, o LintOptions, b Basis, about func(graph.Key, *Finding)) Lint {
+	if o.Namespace != "" {
+		in.Only = func(r *graph.Record) bool { return r.Namespace == o.Namespace }
+	}
 	r := lint.Run(in)
-	l := Lint{Version: LintVersion, Basis: b, Now: in.Now.UTC().Round(0), Count: len(r.Findings)}
+	l := Lint{Version: LintVersion, Basis: b, Scope: Scope{o.Namespace, r.Judged}, Now: in.Now.UTC().Round(0), Count: len(r.Findings)}
 	if r.Unverified > 0 {
 		l.Basis.Incomplete = append(slices.Clip(l.Basis.Incomplete), Gap{
 			What: count(r.Unverified, "reference"), Why: "nobody could tell whether the owner exists",

@@ -25,7 +25,7 @@ func (l Lint) PrintIn(out io.Writer, p Palette) error {
 	}
 	var b strings.Builder
 	if l.Count == 0 {
-		fmt.Fprintf(&b, "nothing is wrong with the references of %s\n", count(l.Basis.Objects, "object"))
+		fmt.Fprintf(&b, "nothing is wrong with the references of %s%s\n", l.objects(), l.elsewhere())
 	}
 	for _, h := range effectHeads {
 		if l.ByEffect[h.effect] == 0 {
@@ -49,7 +49,7 @@ func (l Lint) PrintIn(out io.Writer, p Palette) error {
 		fmt.Fprintln(&b)
 	}
 	if l.Count > 0 {
-		fmt.Fprintf(&b, "%s in %s\n", count(l.Count, "finding"), count(l.Basis.Objects, "object"))
+		fmt.Fprintf(&b, "%s in %s%s\n", count(l.Count, "finding"), l.objects(), l.elsewhere())
 	}
 	_, err := io.WriteString(out, b.String())
 	return err

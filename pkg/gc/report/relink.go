@@ -14,6 +14,7 @@ type Relink struct {
 	// Version is that of these fields: some may be added to a version, none is taken away or changed.
 	Version int   `json:"version"`
 	Basis   Basis `json:"basis"`
+	Scope
 	// DryRun is true if nothing was to be changed.
 	DryRun bool `json:"dryRun,omitempty"`
 	// Links are in the order in which they are made.
@@ -63,9 +64,9 @@ type LeftReference struct {
 	Text string `json:"text"`
 }
 
-// NewRelink makes the report of a plan. fileOf, if it is not nil, says which manifest an object is from.
-func NewRelink(p relink.Plan, b Basis, fileOf func(graph.Key) string) Relink {
-	r := Relink{Version: RelinkVersion, Basis: b}
+// NewRelink makes the report of a plan for the dangling references of some objects. fileOf, if it is not nil, says which manifest an object is from.
+func NewRelink(p relink.Plan, s Scope, b Basis, fileOf func(graph.Key) string) Relink {
+	r := Relink{Version: RelinkVersion, Basis: b, Scope: s}
 	from := func(n graph.Node) (o Object, file string) {
 		o = ObjectOf(n)
 		if fileOf != nil {
@@ -181,14 +182,14 @@ func (r Relink) print(out io.Writer, limit int) error {
 			}
 			fmt.Fprintln(&b)
 		}
-		fmt.Fprintf(&b, "%s relinked", count(r.Done, "reference"))
+		fmt.Fprintf(&b, "%s%s relinked", r.place(), count(r.Done, "reference"))
 		if r.Unneeded > 0 {
 			fmt.Fprintf(&b, ", %d no longer there", r.Unneeded)
 		}
 		if r.Failed > 0 {
 			fmt.Fprintf(&b, ", %d failed", r.Failed)
 		}
-		fmt.Fprintf(&b, ", %d left as they are\n", len(r.Left))
+		fmt.Fprintf(&b, ", %d left as they are%s\n", len(r.Left), r.elsewhere())
 		_, err := io.WriteString(out, b.String())
 		return err
 	}
@@ -207,9 +208,9 @@ func (r Relink) print(out io.Writer, limit int) error {
 	}
 	omitted(len(r.Left))
 	if len(r.Links)+len(r.Left) == 0 {
-		fmt.Fprintf(&b, "no reference of %s dangles\n", count(r.Basis.Objects, "object"))
+		fmt.Fprintf(&b, "no reference of %s dangles%s\n", r.objects(), r.elsewhere())
 	} else {
-		fmt.Fprintf(&b, "%s to be relinked, %d left as they are\n", count(len(r.Links), "reference"), len(r.Left))
+		fmt.Fprintf(&b, "%s%s to be relinked, %d left as they are%s\n", r.place(), count(len(r.Links), "reference"), len(r.Left), r.elsewhere())
 	}
 	_, err := io.WriteString(out, b.String())
 	return err

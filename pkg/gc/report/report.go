@@ -109,20 +109,23 @@ type Status struct {
 	// Version is that of these fields: some may be added to a version, none is taken away or changed.
 	Version int `json:"version"`
 	// Running is false if no collector runs in the server that was asked; Absent says
-	// why, and nothing else is set.
-	Running bool      `json:"running"`
-	Absent  string    `json:"absent,omitempty"`
-	Since   time.Time `json:"since,omitzero"` // when it started
-	Now     time.Time `json:"now,omitzero"`   // on the server's clock
+	// why, and Elsewhere is true if another server's collector works on the same objects; nothing else is set.
+	Running   bool      `json:"running"`
+	Absent    string    `json:"absent,omitempty"`
+	Elsewhere bool      `json:"elsewhere,omitempty"`
+	Since     time.Time `json:"since,omitzero"` // when it started
+	Now       time.Time `json:"now,omitzero"`   // on the server's clock
 	// Pause is set while the collector is paused, or before it knows that it is not.
 	Pause *pause.State `json:"pause,omitempty"`
 	// Guard is set if the collector pauses itself when too many deletions rest on lookups alone.
 	Guard *Guard `json:"guard,omitempty"`
 	// Synced is true once every resource that can be read has been listed.
-	Synced  bool    `json:"synced"`
-	Workers int     `json:"workers"`
-	Busy    int     `json:"busy"` // attempts under way
-	Queues  []Queue `json:"queues,omitempty"`
+	Synced  bool `json:"synced"`
+	Workers int  `json:"workers"`
+	Busy    int  `json:"busy"` // attempts under way
+	// Breaking is true while rings are being broken, which no worker does.
+	Breaking bool    `json:"breaking,omitempty"`
+	Queues   []Queue `json:"queues,omitempty"`
 	// Objects, References and Virtual count what the graph holds; Virtual are owners
 	// that references name and no monitor shows.
 	Objects    int `json:"objects"`

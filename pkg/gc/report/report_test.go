@@ -261,9 +261,9 @@ func (fake) Plan(_ context.Context, q PlanRequest) (Plan, error) {
 	return Plan{Policy: q.Policy, Totals: PlanCount{Gone: len(q.Targets)}, Omitted: q.Limit}, nil
 }
 
-func absent() (Collector, string) { return nil, "it sleeps" }
+func absent() (Collector, Absence) { return nil, Absence{Reason: "it sleeps"} }
 
-func present() (Collector, string) { return fake{}, "" }
+func present() (Collector, Absence) { return fake{}, Absence{} }
 
 func TestHandler(t *testing.T) {
 	h := &Handler{Running: absent}

@@ -158,7 +158,8 @@ func TestLintReports(t *testing.T) {
 			func(k graph.Key, f *Finding) { f.Finalizers = []string{"example.com/hold"} }),
 		"lint-cut-short": NewLint(lint.Input{Graph: g, View: g.View, Now: now}, LintOptions{Limit: 1}, Basis{Source: FromCollector, Rules: RulesOfReap, Objects: 12},
 			func(k graph.Key, f *Finding) { f.File = "dir/" + f.Object.Name + ".yaml" }),
-		"lint-nothing": NewLint(lint.Input{Graph: g, View: g.View, Now: now, Only: LintOptions{Namespace: "default"}.Only()}, LintOptions{}, Basis{Source: FromCollector, Objects: 12}, nil),
+		"lint-of-namespace": NewLint(lint.Input{Graph: g, View: g.View, Now: now}, LintOptions{Namespace: "shop", Limit: 1}, Basis{Source: FromCollector, Rules: RulesOfReap, Objects: 12}, nil),
+		"lint-nothing":      NewLint(lint.Input{Graph: g, View: g.View, Now: now}, LintOptions{Namespace: "kube-system"}, Basis{Source: FromCollector, Objects: 12}, nil),
 	} {
 		var out bytes.Buffer
 		if err := l.Print(&out); err != nil {

@@ -130,7 +130,7 @@ func (r *Rig) UntilStoreWentBack() {
 	r.t.Helper()
 	r.Until("the collector notices that the store went back", func() bool {
 		c, absent := gc.Running.Collector()
-		return c != r.collector && (c != nil || strings.Contains(absent, "went back"))
+		return c != r.collector && (c != nil || strings.Contains(absent.Reason, "went back"))
 	})
 	r.Stop()
 }
