@@ -16,7 +16,7 @@ type Deleted struct {
 	Server  string `json:"server"`
 	// Policy is the propagation policy that was asked for; empty for each resource's own default.
 	Policy string `json:"policy,omitempty"`
-	// Requested are the objects whose DELETE was accepted, and Failed all others that were asked for.
+	// Requested are the objects whose DELETE was accepted or that had gone by then, and Failed all others that were asked for.
 	Requested []Object     `json:"requested,omitempty"`
 	Failed    []NotDeleted `json:"failed,omitempty"`
 	// Gone counts the objects that were waited for and are gone, those that were asked for among them, and Left those
