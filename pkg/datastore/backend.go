@@ -56,8 +56,8 @@ func (b *backend) stop() {
 const expireAgainAfter = time.Second
 
 // expire deletes keys whose lease has run out, until ctx ends. kine v0.17.5 stops for good when its watch ends, as that of a reader that
-// is too slow does, or cannot begin. Each run reads all keys anew, and their leases begin again. What an earlier one is still about to
-// delete, it deletes at the revision that it has seen, or not at all.
+// is too slow does, or cannot begin. Each run reads all keys anew, and their leases begin again. An earlier run may still delete
+// keys, each only at the revision that it has seen.
 func (b *backend) expire(ctx context.Context) {
 	wait.UntilWithContext(ctx, func(ctx context.Context) {
 		ttl.Run(ctx, expiring{b, logstructured.New(followed{b.log})})

@@ -60,8 +60,8 @@ func NewEtcdSink(ctx context.Context, dir string) (*EtcdSink, error) {
 	return sink, nil
 }
 
-// What is put is committed after so many keys, or bytes of values. Until then etcd keeps it in memory, and sorts the keys at each
-// that comes out of order.
+// The sink commits after so many keys, or bytes of values. Until then etcd keeps both in memory, and sorts the keys whenever one
+// comes out of order.
 const (
 	commitKeys  = 500
 	commitBytes = 8 << 20
