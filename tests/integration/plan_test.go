@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -28,6 +29,7 @@ type planned struct {
 	targets []*unstructured.Unstructured
 	policy  metav1.DeletionPropagation
 	plan    report.Plan
+	timeout time.Duration // of foreground deletions
 }
 
 // foretell asks the collector what deleting objects would do.
@@ -52,7 +54,8 @@ func TestPlans(t *testing.T) {
 	seed := seedOf(t)
 	graphs := size.Of(20, 60, 300) / slowness
 	// Far longer than the collector needs for what nothing holds, however busy the machine: a plan does not foretell that it is late.
-	s := start(t, "--gc-sync-timeout="+size.Of("5s", "10s", "30s"), "--gc-sync-timeout-per-dependent=10ms")
+	timeout := size.Of[time.Duration](5, 10, 30) * time.Second
+	s := start(t, "--gc-sync-timeout="+timeout.String(), "--gc-sync-timeout-per-dependent=10ms")
 	parts, _ := s.define(t, "Namespaced", "parts", "Part")
 	worlds, _ := s.define(t, "Cluster", "worlds", "World")
 	kinds := []kind{configMaps, secrets, parts, worlds}
@@ -60,7 +63,9 @@ func TestPlans(t *testing.T) {
 	random := rand.New(rand.NewPCG(seed, 0))
 	var all []*planned
 	for i := range graphs {
-		all = append(all, s.growRandom(t, random, kinds, i))
+		g := s.growRandom(t, random, kinds, i)
+		g.timeout = timeout
+		all = append(all, g)
 	}
 	look := func(ctx context.Context) (map[types.UID]*unstructured.Unstructured, map[types.UID]string, error) {
 		objects, versions := map[types.UID]*unstructured.Unstructured{}, map[types.UID]string{}
@@ -178,8 +183,8 @@ func (g *planned) inOrder(ends map[types.UID]int) (pairs int, err error) {
 		if by == nil || by.Fate != "gone" || by.Uncertain || by.TimedOut || by.Ring > 0 {
 			continue
 		}
-		if p.TimedOut {
-			continue // its owner's own deadline may pass at the same moment
+		if p.AfterSeconds >= (g.timeout - time.Second).Seconds() { // timeouts begin at whole seconds
+			continue // a deadline below it has passed, and its owner's own may pass at the same moment
 		}
 		first, second := by, p
 		switch {

@@ -112,7 +112,8 @@ type PlannedObject struct {
 	KeptBy []Owner `json:"keptBy,omitempty"`
 	// BlockedBy is what it waits for, if it is in foreground deletion and stuck.
 	BlockedBy Objects `json:"blockedBy,omitzero"`
-	// TimedOut is true if it goes since its foreground deletion times out.
+	// TimedOut is true if it goes since its foreground deletion times out. Where an owner and a dependent of it have their
+	// deadlines at the same moment, either may go first.
 	TimedOut bool `json:"timedOut,omitempty"`
 	// Ring is the number of the ring that it is part of, from 1.
 	Ring int `json:"ring,omitempty"`
