@@ -116,6 +116,7 @@ func (c *candidate) serve(ctx context.Context) error {
 				defer end()
 				defer context.AfterFunc(elected, end)()
 				failed = c.work(workCtx, t.fence)
+				t.ended.Store(true)
 			},
 			OnStoppedLeading: func() {},
 		},

@@ -16,6 +16,7 @@ import (
 type term struct {
 	resourcelock.Interface
 	began   atomic.Bool               // the lease has been held
+	ended   atomic.Bool               // the work has returned: nothing that it sent is under way
 	renewed atomic.Pointer[time.Time] // when the last renewal was sent; nil while the lease is not held
 }
 
@@ -23,9 +24,16 @@ func (t *term) Create(ctx context.Context, r resourcelock.LeaderElectionRecord) 
 	return t.hold(ctx, r, t.Interface.Create)
 }
 
-// Update renews the lease, or releases it if the record names no holder.
+// errWorking is the error of a release that comes too early.
+var errWorking = errors.New("the leader's work has not ended: the lease is left to expire")
+
+// Update renews the lease, or releases it if the record names no holder. client-go releases a lease as soon as it could
+// not renew it. Then a write of the work may be under way, and another leader would write beside it.
 func (t *term) Update(ctx context.Context, r resourcelock.LeaderElectionRecord) error {
 	if r.HolderIdentity == "" {
+		if !t.ended.Load() {
+			return errWorking
+		}
 		// Before the request is sent: once the server has received it, another process may lead.
 		t.renewed.Store(nil)
 		return t.Interface.Update(ctx, r)
