@@ -21,7 +21,7 @@ func TestPowerCutsOfEtcd(t *testing.T) {
 	random := rand.New(rand.NewPCG(seed, 0))
 	// As many as make etcd commit its database several times and cut its log.
 	ops, acknowledged := recorded(t, Etcd, size.Of(2000, 6000, 20000))
-	cuts, tried := size.Of(5, 20, 1000), 0
+	cuts, tried := size.Of(5, 20, 300), 0
 	for range cuts {
 		at := random.IntN(len(ops) + 1)
 		if random.IntN(4) == 0 { // while the store is made

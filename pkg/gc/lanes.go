@@ -59,19 +59,19 @@ type lane struct {
 }
 
 type waitingItem struct {
-	key   graph.Key
+	key   handle
 	since time.Time
 	turns uint64 // that it costs
 }
 
-var _ workqueue.Queue[graph.Key] = (*lanes)(nil)
+var _ workqueue.Queue[handle] = (*lanes)(nil)
 
 // Touch does nothing: what is in the queue keeps its place.
-func (l *lanes) Touch(graph.Key) {}
+func (l *lanes) Touch(handle) {}
 
 // Push appends an object to its namespace's lane.
-func (l *lanes) Push(k graph.Key) {
-	namespace, references := l.shape(k)
+func (l *lanes) Push(h handle) {
+	namespace, references := l.shape(h.Value())
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	ln := l.byNamespace[namespace]
@@ -81,7 +81,7 @@ func (l *lanes) Push(k graph.Key) {
 		l.byNamespace[namespace] = ln
 		l.lineUp(ln)
 	}
-	item := waitingItem{k, l.now(), 1 + uint64(references)/referencesPerTurn}
+	item := waitingItem{h, l.now(), 1 + uint64(references)/referencesPerTurn}
 	if references > heavy {
 		ln.heavy = append(ln.heavy, item)
 	} else {
@@ -105,7 +105,7 @@ func (l *lanes) Len() int {
 }
 
 // Pop takes the first object of the lane whose turn it is. There is one.
-func (l *lanes) Pop() graph.Key {
+func (l *lanes) Pop() handle {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	ln := heap.Pop(&l.turns).(*lane)

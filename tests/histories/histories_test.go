@@ -207,7 +207,7 @@ func (h *history) direct(server int) *connection {
 func (h *history) run(ctx context.Context, t *testing.T, begin int64) {
 	t.Helper()
 	over, written := make(chan struct{}), make(chan struct{})
-	each := size.Of(60, 250, 3000)
+	each := size.Of(60, 250, 1500)
 	// repeat acts until that was done often enough and until is closed.
 	repeat := func(n int, until chan struct{}, act func(context.Context)) {
 		for i := 0; (i < n || !closed(until)) && ctx.Err() == nil; i++ {
@@ -240,7 +240,7 @@ func (h *history) run(ctx context.Context, t *testing.T, begin int64) {
 		r := &reader{client: c, record: h.record, reads: &h.reads, r: rand.New(rand.NewPCG(h.seed, uint64(100+i)))}
 		h.acting.Go(func() { repeat(0, written, r.act) })
 	}
-	h.acting.Go(func() { repeat(size.Of(3, 5, 100), over, h.leases.act) })
+	h.acting.Go(func() { repeat(size.Of(3, 5, 50), over, h.leases.act) })
 	h.acting.Go(func() { writing.Wait(); close(written) })
 	h.acting.Go(func() {
 		defer close(over)
@@ -414,7 +414,7 @@ func (h *history) check(ctx context.Context, t *testing.T) {
 	size.Power(t, fmt.Sprintf("seed=%d operations=%d lost=%d changes=%d watches=%d refused=%d progress=%d old=%d reads=%d pages=%d slow=%s leases=%d%s",
 		h.seed, len(all), len(h.record.lost), len(changes), len(h.watchers), refused, progress, old, len(readings), h.reads.pages,
 		h.slowly(), len(h.leases.writes), h.lacked))
-	if len(changes) < size.Of(50, 200, 2000) || progress == 0 || old == 0 || h.reads.pages < size.Of(2, 10, 100) || len(h.leases.writes) == 0 {
+	if len(changes) < size.Of(50, 200, 1000) || progress == 0 || old == 0 || h.reads.pages < size.Of(2, 10, 50) || len(h.leases.writes) == 0 {
 		t.Errorf("too little was seen: %d changes, %d times that a watch has shown all, %d old lists, %d pages, %d leases",
 			len(changes), progress, old, h.reads.pages, len(h.leases.writes))
 	}

@@ -80,7 +80,7 @@ func (p *process) mustServe(t *testing.T) {
 
 // killsNowAndThen kills the process a few times and starts it again.
 func (p *process) killsNowAndThen(ctx context.Context, r *rand.Rand) error {
-	for range size.Of(2, 3, 20) {
+	for range size.Of(2, 3, 10) {
 		if !wait(ctx, time.Duration(300+r.IntN(700))*time.Millisecond) {
 			return nil
 		}

@@ -170,7 +170,7 @@ func TestKilledConversionLeavesOneStore(t *testing.T) {
 	ok(t, args(fresh(), "etcd")...)
 	took := time.Since(began)
 
-	rounds, killed, old, half := size.Of(2, 8, 60), 0, 0, 0
+	rounds, killed, old, half := size.Of(2, 8, 25), 0, 0, 0
 	dir, is := fresh(), "sqlite"
 	for round := range rounds {
 		to := map[string]string{"sqlite": "etcd", "etcd": "sqlite"}[is]

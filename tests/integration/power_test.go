@@ -114,7 +114,7 @@ func powerCuts(t *testing.T, s *server, journal string, write func(next *server,
 	ops := powercut.Read(t, journal)
 	first := sort.Search(len(ops), func(i int) bool { return ops[i].End >= begun })
 
-	cuts, acknowledged := size.Of(1, 2, 20), 0
+	cuts, acknowledged := size.Of(1, 2, 8), 0
 	for range cuts {
 		at := first + 1 + random.IntN(len(ops)-first)
 		end := ops[at-1].End

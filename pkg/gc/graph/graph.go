@@ -21,6 +21,8 @@ type Graph struct {
 	tables     map[schema.GroupResource]*table
 	nodes      map[types.UID]*node
 	owners     map[types.UID]*ownership
+	// nodesRoom and ownersRoom are those of the two maps.
+	nodesRoom, ownersRoom room
 	// collecting holds the objects that wait for the collector: those in foreground
 	// deletion and those whose dependents are being orphaned.
 	collecting map[*node]*Wait

@@ -91,6 +91,7 @@ func (g *Graph) nodesOf(t *table) []*node {
 func (g *Graph) insert(n *node) {
 	n.twin = g.nodes[n.rec.UID]
 	g.nodes[n.rec.UID] = n
+	g.nodesRoom.needs(len(g.nodes))
 	n.table.nodes++
 }
 
@@ -101,6 +102,7 @@ func (g *Graph) remove(n *node, affected *affected) {
 	switch first := g.nodes[uid]; {
 	case first == n && n.twin == nil:
 		delete(g.nodes, uid)
+		g.nodes = trim(g.nodes, &g.nodesRoom)
 	case first == n:
 		g.nodes[uid] = n.twin
 	default:

@@ -112,6 +112,7 @@ func (g *Graph) link(n *node, references []Reference, affected *affected) {
 		if o == nil {
 			o = &ownership{}
 			g.owners[r.UID] = o
+			g.ownersRoom.needs(len(g.owners))
 		}
 		o.dependents.add(n)
 		o.weight += weightOf(r.Name)
@@ -147,6 +148,7 @@ func (g *Graph) unlist(n *node, references []Reference) {
 		}
 		o.boundFacts()
 	}
+	g.owners = trim(g.owners, &g.ownersRoom)
 	g.edges -= len(references)
 }
 

@@ -94,15 +94,16 @@ func toRecord(obj any) (any, error) {
 		return o, nil
 	case metav1.Object:
 		r := graph.RecordOf(o)
-		// Few values fill these fields in thousands of objects.
+		// Few values fill these fields in thousands of objects, and all dependents of an owner name it alike.
 		r.Namespace = intern(r.Namespace)
 		for i := range r.References {
-			r.References[i].APIVersion = intern(r.References[i].APIVersion)
-			r.References[i].Kind = intern(r.References[i].Kind)
+			ref := &r.References[i]
+			ref.APIVersion, ref.Kind, ref.Name, ref.UID = intern(ref.APIVersion), intern(ref.Kind), intern(ref.Name), intern(ref.UID)
 		}
 		return r, nil
 	}
 	return nil, fmt.Errorf("an informer showed a %T, which has no metadata", obj)
 }
 
-func intern(s string) string { return unique.Make(s).Value() }
+// intern returns an equal string that others share. An object may name thousands of owners, and nothing is kept for those that are forgotten.
+func intern[S ~string](s S) S { return unique.Make(s).Value() }
