@@ -11,6 +11,16 @@ import (
 // TestLargeObjectsAreTaken: the API server takes objects of a megabyte and a half, and lists many at once.
 func TestLargeObjectsAreTaken(t *testing.T) {
 	store, inProcess := openIn(t, t.TempDir(), 0)
+	testLargeObjects(t, store, inProcess)
+}
+
+func TestLargeObjectsAreTakenOnEtcd(t *testing.T) {
+	store, inProcess := openEtcd(t, t.TempDir())
+	testLargeObjects(t, store, inProcess)
+}
+
+func testLargeObjects(t *testing.T, store *Store, inProcess *clientv3.Client) {
+	t.Helper()
 	dialed, err := clientv3.New(clientv3.Config{Endpoints: store.Endpoints, Context: t.Context()})
 	if err != nil {
 		t.Fatal(err)

@@ -3,7 +3,6 @@ package gc
 import (
 	"errors"
 	"time"
-	"unique"
 
 	"k8s.io/client-go/util/workqueue"
 
@@ -70,28 +69,3 @@ func (q *queue) enqueue(keys []graph.Key) {
 
 // succeeded forgets the failures of an object.
 func (q *queue) succeeded(k graph.Key) { q.backoff.Forget(k) }
-
-// handle stands for a key in a sixth of its bytes.
-type handle = unique.Handle[graph.Key]
-
-// byHandle is a queue of keys over one of handles. client-go keeps what waits in four maps, and Go's maps keep the room that they have
-// ever needed: after a start with 100,000 objects that would be 25 MB of keys.
-type byHandle struct {
-	workqueue.TypedDelayingInterface[handle]
-}
-
-func (q byHandle) Add(k graph.Key) { q.TypedDelayingInterface.Add(unique.Make(k)) }
-
-func (q byHandle) AddAfter(k graph.Key, d time.Duration) {
-	q.TypedDelayingInterface.AddAfter(unique.Make(k), d)
-}
-
-func (q byHandle) Get() (k graph.Key, shutdown bool) {
-	h, shutdown := q.TypedDelayingInterface.Get()
-	if shutdown {
-		return graph.Key{}, true
-	}
-	return h.Value(), false
-}
-
-func (q byHandle) Done(k graph.Key) { q.TypedDelayingInterface.Done(unique.Make(k)) }

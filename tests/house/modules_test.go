@@ -2,9 +2,11 @@ package house
 
 import (
 	"encoding/json"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -32,6 +34,25 @@ func readModule(t *testing.T, dir string) requirements {
 		t.Fatalf("%s/go.mod requires nothing", cmd.Dir)
 	}
 	return m
+}
+
+// Pages that describe Kubernetes as one version has it name the version that reap is built from.
+func TestPagesNameTheVersionOfKubernetes(t *testing.T) {
+	var version string
+	for _, r := range readModule(t, ".").Require {
+		if r.Path == "k8s.io/kubernetes" {
+			version = r.Version
+		}
+	}
+	for _, page := range []string{"docs/semantics.md", "docs/controllers.md"} {
+		text, err := os.ReadFile(filepath.Join("..", "..", page))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if version == "" || !strings.Contains(string(text), "Kubernetes "+version) {
+			t.Errorf("%s does not name Kubernetes %s", page, version)
+		}
+	}
 }
 
 // Anybody's tests can import reaptest, and get client-go with it but no Kubernetes.

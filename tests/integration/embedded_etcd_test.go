@@ -13,14 +13,28 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// TestEmbeddedEtcdKeepsObjectsAndEndsCascades does what the other datastores are tried with, and looks at all of the API
-// server that does not go through the stores of its resources: checks, the size, and the allocators of Services.
+// TestEmbeddedEtcdKeepsObjectsAndEndsCascades does what the other datastores are tried with.
 func TestEmbeddedEtcdKeepsObjectsAndEndsCascades(t *testing.T) {
 	t.Parallel()
 	s := interruptedCascade(t, 200, func(s *server, _ *testing.T) { s.kill() }, "--datastore-endpoint=etcd")
 	s.mustDeleteByEveryPolicy(t)
 	s.mustKeepLargeObjects(t)
+	s.mustServeWhatHasNoStore(t)
+	sockets, err := filepath.Glob(filepath.Join(s.dir, "*.sock"))
+	if err != nil || !slices.Equal(sockets, []string{filepath.Join(s.dir, "etcd.sock")}) {
+		t.Errorf("the sockets: %v, %v", sockets, err)
+	}
+}
 
+func TestSQLiteServesWhatHasNoStore(t *testing.T) {
+	t.Parallel()
+	start(t).mustServeWhatHasNoStore(t)
+}
+
+// mustServeWhatHasNoStore looks at what of the API server asks the datastore without the store of a resource: the allocators of Services,
+// the checks, and the size in the metrics.
+func (s *server) mustServeWhatHasNoStore(t *testing.T) {
+	t.Helper()
 	ns := s.namespace(t, "services")
 	port := corev1.ServicePort{Port: 80}
 	service, err := s.kube.CoreV1().Services(ns).Create(t.Context(), &corev1.Service{
@@ -40,10 +54,6 @@ func TestEmbeddedEtcdKeepsObjectsAndEndsCascades(t *testing.T) {
 		metrics, err := s.get(ctx, "/metrics")
 		return err == nil && size.Match(metrics), err
 	})
-	sockets, err := filepath.Glob(filepath.Join(s.dir, "*.sock"))
-	if err != nil || !slices.Equal(sockets, []string{filepath.Join(s.dir, "etcd.sock")}) {
-		t.Errorf("the sockets: %v, %v", sockets, err)
-	}
 }
 
 // TestStoreMovesBetweenEngines: a snapshot makes an etcd store or an SQLite database of what it holds, and neither engine
