@@ -20,7 +20,8 @@ type group struct {
 	// turns lets one transaction write at a time, in the order in which they come. SQLite lets whoever finds it free write, and those
 	// who did not look again after up to 100 ms: a compaction, which is many transactions, would keep all others waiting until its end.
 	turns *semaphore.Weighted
-	step  int64 // see compact; whoever has the turn may use it
+	step  int64       // see compact; whoever has the turn may use it
+	log   *writeAhead // nil for none
 }
 
 // insertion is a row that is to be written.
@@ -112,5 +113,9 @@ func (g *group) commit(ctx context.Context, rows []*insertion) error {
 			return errors.Join(r.err, tx.Rollback())
 		}
 	}
-	return tx.Commit()
+	if err := tx.Commit(); err != nil {
+		return err
+	}
+	g.log.keepShort(ctx)
+	return nil
 }

@@ -122,19 +122,25 @@ const (
 // driverConfig starts from the defaults of kine's own command line: a zero drivers.Config does not work.
 func driverConfig(o Options, endpointURL string) *drivers.Config {
 	return &drivers.Config{
-		MetricsRegisterer: o.Metrics,
-		Endpoint:          endpointURL,
-		CompactInterval:   compactEvery(endpointURL),
-		CompactTimeout:    compactTimeout(endpointURL),
-		CompactMinRetain:  cmp.Or(o.MinHistory, minHistory),
-		CompactBatchSize:  compactBatch,
-		PollBatchSize:     500,
-		PollInterval:      time.Second,
-		ConnectionPoolConfig: generic.ConnectionPoolConfig{
-			MaxIdle:     20,
-			MaxIdleTime: 2 * time.Minute,
-		},
+		MetricsRegisterer:    o.Metrics,
+		Endpoint:             endpointURL,
+		CompactInterval:      compactEvery(endpointURL),
+		CompactTimeout:       compactTimeout(endpointURL),
+		CompactMinRetain:     cmp.Or(o.MinHistory, minHistory),
+		CompactBatchSize:     compactBatch,
+		PollBatchSize:        500,
+		PollInterval:         time.Second,
+		ConnectionPoolConfig: idleConnections(endpointURL),
 	}
+}
+
+// idleConnections is how many connections to the database are kept that nobody uses, and for how long. One of SQLite's is opened in
+// a millisecond and may hold 2 MB of pages: those that only a start or another burst needs are not to stay.
+func idleConnections(endpointURL string) generic.ConnectionPoolConfig {
+	if scheme(endpointURL) == "sqlite" {
+		return generic.ConnectionPoolConfig{MaxIdle: 8, MaxIdleTime: 10 * time.Second}
+	}
+	return generic.ConnectionPoolConfig{MaxIdle: 20, MaxIdleTime: 2 * time.Minute}
 }
 
 // compactEvery is how often kine compacts by itself; 0 is never. The API server would

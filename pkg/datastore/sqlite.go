@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -162,13 +163,16 @@ func tryOpen(ctx context.Context, dsn string) (err error) {
 	return tx.QueryRowContext(ctx, "SELECT count(*) FROM sqlite_master").Scan(&tables)
 }
 
+// busyTimeout is how long SQLite waits for a lock.
+const busyTimeout = 30 * time.Second
+
 // parameters are kine's own defaults, which it applies only when it is given no
 // endpoint at all, and two of ours: the synchronous level, and no VACUUM at every
 // start, which would write the whole file to a device's flash.
 func parameters(synchronous string) string {
 	return strings.Join([]string{
 		"_journal_mode=WAL",
-		"_busy_timeout=30000",
+		"_busy_timeout=" + strconv.FormatInt(busyTimeout.Milliseconds(), 10),
 		"_synchronous=" + strings.ToUpper(synchronous),
 		"_txlock=immediate",
 		"_stmt_cache_size=20",

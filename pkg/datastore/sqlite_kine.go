@@ -35,6 +35,8 @@ func newSQLite(ctx context.Context, wg *sync.WaitGroup, cfg *drivers.Config, d *
 		return nil, err
 	}
 	rows := newGroup(statements)
+	path, _, _ := strings.Cut(cfg.DataSourceName, "?")
+	rows.log = newWriteAhead(statements.DB, path)
 	wg.Go(func() { rows.run(ctx) })
 	kines := dialect{statements, rows}
 	log := wholeLog{SQLLog: sqllog.New(kines, wg, cfg), rows: kines, asked: func() *sqllog.SQLLog {

@@ -43,8 +43,11 @@ func startSmall() (started func()) {
 func KeepSmall(ctx context.Context) {
 	var t tide
 	wait.UntilWithContext(ctx, func(context.Context) {
-		if t.out(readMemory(), time.Now()) {
+		out := t.out(readMemory(), time.Now())
+		if out {
 			debug.FreeOSMemory()
+		}
+		if out || t.idle { // also later, since SQLite's connections are closed some time after their last use
 			trim()
 		}
 	}, lookEvery)
@@ -55,6 +58,7 @@ type tide struct {
 	before  uint64    // total bytes allocated at the last look
 	highest uint64    // most bytes allocated in one interval since memory was last returned
 	freed   time.Time // when memory was last returned
+	idle    bool      // nobody used the server in the last interval
 }
 
 // out is called every lookEvery, and reports whether unused memory should be returned now.
@@ -62,7 +66,8 @@ func (t *tide) out(m memory, now time.Time) bool {
 	recently := m.allocated - t.before
 	t.before = m.allocated
 	t.highest = max(t.highest, recently)
-	over := recently < quiet || recently < t.highest/ebb
+	t.idle = recently < quiet
+	over := t.idle || recently < t.highest/ebb
 	// The last garbage collection may have run in the middle of a burst, and objects that it found in use may be unused now.
 	burst := t.highest >= quiet
 	worth := m.unused > worthFreeing
