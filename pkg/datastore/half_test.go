@@ -89,9 +89,20 @@ func TestReadThatFailsHalfWay(t *testing.T) {
 	if answer, err := put(t.Context(), c, fmt.Sprintf("/registry/x/%06d", n/2), "again", 0); err == nil && answer.Succeeded {
 		t.Error("an object that cannot be read was created again")
 	}
-	r, open := <-c.Watch(t.Context(), "/registry/x/", clientv3.WithPrefix(), clientv3.WithRev(begin))
-	if open && r.Err() == nil && len(r.Events) < n {
-		t.Errorf("a watch went on with %d of %d events", len(r.Events), n)
+	// A watch ends before it.
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	seen := 0
+	for r := range c.Watch(ctx, "/registry/x/", clientv3.WithPrefix(), clientv3.WithRev(begin)) {
+		for _, e := range r.Events {
+			if want := fmt.Sprintf("/registry/x/%06d", seen); string(e.Kv.Key) != want {
+				t.Fatalf("a watch went on with %s, not %s", e.Kv.Key, want)
+			}
+			seen++
+		}
+	}
+	if ctx.Err() != nil || seen > n/2 {
+		t.Errorf("a watch did not end where it could not read on, with %d events", seen)
 	}
 }
 

@@ -15,7 +15,8 @@ import (
 // theirs, and a shorter list looks like proof that objects are gone.
 type wholeLog struct {
 	*sqllog.SQLLog
-	rows server.Dialect
+	rows    server.Dialect
+	changes *changes
 	// asked makes a log of the same rows that compacts only when it is asked to.
 	asked func() *sqllog.SQLLog
 }
@@ -74,11 +75,7 @@ func (l wholeLog) After(ctx context.Context, key, end string, revision, limit in
 // after does what SQLLog's After does, but tells each change with the value before. kine v0.17.5 leaves that out if it was written before
 // the compacted revision, even if it was the key's value at that revision. The API server ends a watch that lacks it.
 func (l wholeLog) after(ctx context.Context, key, end string, revision, limit int64) (server.EventBatch, error) {
-	rows, err := l.rows.After(ctx, key, end, revision, limit)
-	if err != nil {
-		return server.EventBatch{}, err
-	}
-	batch, compacted, err := sqllog.RowsToEvents(rows, true, true)
+	batch, compacted, err := l.changesAfter(ctx, key, end, revision, limit)
 	switch {
 	case err != nil:
 	case batch.CurrentRev == 0:
@@ -89,6 +86,17 @@ func (l wholeLog) after(ctx context.Context, key, end string, revision, limit in
 		err = server.ErrFutureRev
 	}
 	return batch, err
+}
+
+func (l wholeLog) changesAfter(ctx context.Context, key, end string, revision, limit int64) (server.EventBatch, int64, error) {
+	if end != "" && limit > 0 {
+		return l.changes.after(ctx, key, end, revision, limit)
+	}
+	rows, err := l.rows.After(ctx, key, end, revision, limit)
+	if err != nil {
+		return server.EventBatch{}, 0, err
+	}
+	return sqllog.RowsToEvents(rows, true, true)
 }
 
 // CurrentRevision asks the database. kine v0.17.5 keeps what it has written last, which stays behind when two writes

@@ -19,7 +19,7 @@ import (
 )
 
 // sqliteConfig is how a database in a new directory is opened.
-func sqliteConfig(t *testing.T) (*drivers.Config, *disk) {
+func sqliteConfig(t testing.TB) (*drivers.Config, *disk) {
 	t.Helper()
 	dir := t.TempDir()
 	dsn, err := openSQLite(t.Context(), dir, "normal")
@@ -58,7 +58,7 @@ func TestPageOfAListReadsNoFurther(t *testing.T) {
 }
 
 // planOf returns the steps in which a statement would be answered.
-func planOf(t *testing.T, db *sql.DB, statement string, args ...any) (plan []string) {
+func planOf(t testing.TB, db *sql.DB, statement string, args ...any) (plan []string) {
 	t.Helper()
 	rows, err := db.QueryContext(t.Context(), "EXPLAIN QUERY PLAN "+statement, args...)
 	if err != nil {

@@ -39,7 +39,7 @@ func newSQLite(ctx context.Context, wg *sync.WaitGroup, cfg *drivers.Config, d *
 	rows.log = newWriteAhead(statements.DB, path)
 	wg.Go(func() { rows.run(ctx) })
 	kines := dialect{statements, rows}
-	log := wholeLog{SQLLog: sqllog.New(kines, wg, cfg), rows: kines, asked: func() *sqllog.SQLLog {
+	log := wholeLog{SQLLog: sqllog.New(kines, wg, cfg), rows: kines, changes: &changes{statements.DB, nearby}, asked: func() *sqllog.SQLLog {
 		asked := *cfg
 		asked.CompactInterval = 0
 		return sqllog.New(kines, wg, &asked)

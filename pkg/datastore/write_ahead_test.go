@@ -8,7 +8,9 @@ import (
 	"testing"
 )
 
-func logOf(s *Store) *writeAhead { return s.engine.(*kine).sqlite.log.(wholeLog).rows.(dialect).group.log }
+func logOf(s *Store) *writeAhead {
+	return s.engine.(*kine).sqlite.log.(wholeLog).rows.(dialect).group.log
+}
 
 // TestReadsThatOverlapDoNotMakeTheLogEndless: at every moment of this test somebody reads, as clients that list all the time do.
 func TestReadsThatOverlapDoNotMakeTheLogEndless(t *testing.T) {
