@@ -20,13 +20,14 @@ type storeLimits struct {
 	written, cpu, page         float64 // bytes and µs for each object; ms
 	idle, full, after          float64 // MiB of RssAnon: new; with many objects; after all were deleted
 	idleWritten, rate, started float64 // B/s; ratio; ratio
+	idleCPU, grown             float64 // % of a core; MB by which the binary is larger than that of --before
 }
 
 // engines returns who is compared: SQLite, the embedded etcd, and the binary of --before with its default.
 func (b *bench) engines() []engine {
 	all := []engine{
-		{"SQLite", b.reap, "", storeLimits{written: 36e3, cpu: 800, page: 20, idle: 101, full: 180, after: 118, idleWritten: 7, rate: 1.15, started: 1.1}},
-		{"etcd", b.reap, "etcd", storeLimits{written: 3e3, cpu: 650, page: 30, idle: 100, full: 200, after: 130, idleWritten: 100, rate: 1.3, started: 1.3}},
+		{"SQLite", b.reap, "", storeLimits{written: 36e3, cpu: 800, page: 20, idle: 101, full: 180, after: 118, idleWritten: 7, rate: 1.15, started: 1.1, idleCPU: 3}},
+		{"etcd", b.reap, "etcd", storeLimits{written: 3e3, cpu: 650, page: 30, idle: 100, full: 200, after: 130, idleWritten: 100, rate: 1.3, started: 1.3, idleCPU: 3.5, grown: 2}},
 	}
 	if b.before != "" {
 		all = append(all, engine{name: "before", binary: b.before})
@@ -90,8 +91,17 @@ func (b *bench) storesFull(ctx context.Context) error {
 		}
 	}
 	for _, e := range engines {
-		if info, err := os.Stat(e.binary); err == nil {
-			b.report.add("store", e.name+", binary", float64(info.Size())/1e6, "MB", nil)
+		size, err := megabytes(e.binary)
+		if err != nil {
+			return err
+		}
+		b.report.add("store", e.name+", binary", size, "MB", nil)
+		if b.before != "" && e.limits.grown > 0 { // both engines are in one binary
+			before, err := megabytes(b.before)
+			if err != nil {
+				return err
+			}
+			b.report.add("store", "binary, larger than before", size-before, "MB", atMost(e.limits.grown))
 		}
 		if e.limits.started > 0 && b.before != "" {
 			b.report.add("store", e.name+" : before, start with many objects", started[e.name]/started["before"], "×", atMost(e.limits.started))
@@ -189,13 +199,21 @@ func (b *bench) noteMemory(ctx context.Context, s *server, e engine, what string
 	return nil
 }
 
+func megabytes(binary string) (float64, error) {
+	info, err := os.Stat(binary)
+	if err != nil {
+		return 0, err
+	}
+	return float64(info.Size()) / 1e6, nil
+}
+
 // idleStore watches a server at rest.
 func (b *bench) idleStore(ctx context.Context, s *server, e engine) error {
 	used, err := s.during(ctx, b.idle)
 	if err != nil {
 		return err
 	}
-	b.report.add("store", fmt.Sprintf("%s, at rest for %s, CPU", e.name, b.idle), 100*used.cpu.Seconds()/b.idle.Seconds(), "% of a core", nil)
+	b.report.add("store", fmt.Sprintf("%s, at rest for %s, CPU", e.name, b.idle), 100*used.cpu.Seconds()/b.idle.Seconds(), "% of a core", limit(e.limits.idleCPU))
 	b.report.add("store", fmt.Sprintf("%s, at rest for %s, written", e.name, b.idle), float64(used.written)/b.idle.Seconds(), "B/s", limit(e.limits.idleWritten))
 	return nil
 }

@@ -158,6 +158,8 @@ func TestPlans(t *testing.T) {
 		}
 		return true, nil
 	})
+	size.Power(t, fmt.Sprintf("seed=%d graphs=%d gone=%d stuck=%d freed=%d unchanged=%d pairs=%d", seed, graphs,
+		fates["gone"], fates["stuck"], fates["freed"], fates["unchanged"], compared))
 	if compared < graphs/20 { // ten and more in sixty graphs: how many depends on the seed
 		t.Errorf("only %d pairs of ends have an order", compared)
 	}

@@ -109,6 +109,10 @@ func (j *judge) write(before *standing, c fakeapi.Change) {
 				j.t.Errorf("%s %s was deleted, and its owner %s exists", c.Resource.Name, c.Name, r.UID)
 			} else if j.unknown(before.Object, r) {
 				j.t.Errorf("%s %s was deleted, and nobody knows its owner's kind %s %s", c.Resource.Name, c.Name, r.APIVersion, r.Kind)
+			} else if o := j.objects[r.UID]; o != nil && names(before.Object, r, o.Object) {
+				j.counts["forWaiting"]++
+			} else if o != nil {
+				j.counts["misnamed"]++
 			}
 		}
 		return
@@ -120,7 +124,7 @@ func (j *judge) write(before *standing, c fakeapi.Change) {
 			}
 		}
 	case lost(before, c, metav1.FinalizerOrphanDependents):
-		j.counts["let go"]++
+		j.counts["orphanings"]++
 		for _, d := range j.dependents(before.Object) {
 			if j.lied[d.Resource.Name] {
 				continue
@@ -136,6 +140,9 @@ func (j *judge) write(before *standing, c fakeapi.Change) {
 			continue
 		}
 		j.counts["freed"]++
+		if !j.freeing[r.UID] {
+			j.counts["dropped"]++
+		}
 		if !j.freeing[r.UID] && (j.alive(before.Object, r) || j.unknown(before.Object, r)) {
 			j.t.Errorf("%s %s lost its owner %s", c.Resource.Name, c.Name, r.UID)
 		}
@@ -201,10 +208,16 @@ func (j *judge) atRest(s *fakeapi.Server) {
 	served := s.Resources()
 	// resolve says whether a reference's kind is served, and can own the object.
 	resolve := func(of *standing, r metav1.OwnerReference) bool {
-		return slices.ContainsFunc(served, func(res *fakeapi.Resource) bool {
-			return r.Kind == res.Kind && (!res.Namespaced || of.Namespace != "") &&
-				slices.ContainsFunc(res.Versions, func(v string) bool { return r.APIVersion == strings.TrimPrefix(res.Group+"/"+v, "/") })
-		})
+		for _, res := range served {
+			if r.Kind != res.Kind || !slices.ContainsFunc(res.Versions, func(v string) bool { return r.APIVersion == strings.TrimPrefix(res.Group+"/"+v, "/") }) {
+				continue
+			}
+			if !res.Namespaced || of.Namespace != "" {
+				return true
+			}
+			j.counts["otherScope"]++
+		}
+		return false
 	}
 	for _, o := range j.objects {
 		living, dangling := 0, 0
@@ -225,10 +238,13 @@ func (j *judge) atRest(s *fakeapi.Server) {
 			if !j.held(o) {
 				j.t.Errorf("the foreground deletion of %s %s has not ended, and nothing blocks it", o.Resource.Name, o.Name)
 			}
+			j.counts["held"]++
 		case dangling > 0 && dangling == len(o.OwnerReferences):
 			j.t.Errorf("%s %s is left, and has no owner any more", o.Resource.Name, o.Name)
 		case dangling > 0 && living > 0:
 			j.t.Errorf("%s %s still names an owner that is gone, beside one that is not", o.Resource.Name, o.Name)
+		case dangling > 0:
+			j.counts["keptByUnknown"]++
 		}
 	}
 	j.settled = j.seen

@@ -254,7 +254,7 @@ func (r *run) addNotes(res *Result, concerned []*thing) {
 	}
 	for i, t := range concerned {
 		o := &res.Objects[i]
-		if o.Fate == Gone && o.Key.Resource == pods && !t.first.Deleting {
+		if o.Fate == Gone && o.Key.Resource == pods {
 			note(PodGrace, i)
 		}
 		if o.Fate == Stuck && o.Held == OtherFinalizer {

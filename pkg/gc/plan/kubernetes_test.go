@@ -55,3 +55,66 @@ func TestKubernetesDeletesWhatItUnblocksLater(t *testing.T) {
 	expect(t, c.delete(foreground, Rules{Kubernetes: true}, "owner"),
 		"gone owner", "gone middle uncertain", "unchanged waits waits-for-dependent")
 }
+
+// It unblocks a dependent if something below that has ever been in foreground deletion.
+func TestKubernetesRemembersWhatWaited(t *testing.T) {
+	c := newCluster()
+	c.put("Thing", "n", graph.Record{Name: "owner"})
+	c.put("Thing", "n", graph.Record{Name: "middle"}, "owner")
+	c.put("Thing", "n", graph.Record{Name: "waited", OtherFinalizers: true, Deleting: true, Foreground: true, DeletedAt: now.Unix()}, "middle")
+	res := c.delete(foreground, Rules{Kubernetes: true}, "owner")
+	if o := object(t, res, "owner"); o.Fate != Gone {
+		t.Errorf("the owner is %s", o.Fate)
+	}
+}
+
+// Whether it unblocks the dependent depends on whether what is below has gone by then. The dependent goes in any case.
+func TestKubernetesMayUnblock(t *testing.T) {
+	c := newCluster()
+	c.put("Thing", "n", graph.Record{Name: "owner"})
+	c.put("Thing", "n", graph.Record{Name: "middle"}, "owner")
+	c.put("Thing", "n", graph.Record{Name: "low"}, "middle")
+	c.put("Thing", "n", graph.Record{Name: "leaf"}, "low")
+	res := c.delete(foreground, Rules{Kubernetes: true}, "owner", "low")
+	if o := object(t, res, "middle"); len(res.Objects) != 4 || o.Fate != Gone || !o.Uncertain {
+		t.Errorf("%+v", o)
+	}
+}
+
+// One owner waits, and another has gone: the dependent is deleted in the foreground, whatever the order of its references.
+func TestKubernetesOneOwnerWaits(t *testing.T) {
+	c := newCluster()
+	c.put("Thing", "n", graph.Record{Name: "a"})
+	c.put("Thing", "n", graph.Record{Name: "b"})
+	c.put("Thing", "n", graph.Record{Name: "d", References: append([]graph.Reference{c.ref("b")}, c.loose("a")...)})
+	c.put("Thing", "n", graph.Record{Name: "held", OtherFinalizers: true}, "d")
+	res := c.delete(foreground, Rules{Kubernetes: true}, "a", "b")
+	if o := object(t, res, "d"); o.Policy != foreground {
+		t.Errorf("the policy is %s", o.Policy)
+	}
+}
+
+// It drops all references to a UID.
+func TestKubernetesDropsByUID(t *testing.T) {
+	for name, want := range map[string]int{"reap": 1, "Kubernetes": 2} {
+		c := newCluster()
+		c.put("Thing", "n", graph.Record{Name: "owner"})
+		c.twin("Widget", "n", "owner", graph.Record{Name: "twin"})
+		twin := c.ref("Widget/owner")
+		twin.Name = "twin"
+		c.put("Thing", "n", graph.Record{Name: "d", References: []graph.Reference{twin}}, "owner")
+		res := c.delete(background, Rules{Kubernetes: name == "Kubernetes"}, "owner")
+		if o := object(t, res, "d"); o.Fate != Freed || len(o.Loses) != want {
+			t.Errorf("%s: d is %s and loses %v", name, o.Fate, o.Loses)
+		}
+	}
+}
+
+// With both finalizers it deletes as the one for orphaning says.
+func TestKubernetesOrphansRatherThanWaits(t *testing.T) {
+	c := newCluster()
+	c.put("Thing", "n", graph.Record{Name: "owner"})
+	c.put("Thing", "n", graph.Record{Name: "d", Orphan: true, Foreground: true}, "owner")
+	c.put("Thing", "n", graph.Record{Name: "below"}, "d")
+	expect(t, c.delete(background, Rules{Kubernetes: true}, "owner"), "gone owner", "gone d", "freed below no-references")
+}

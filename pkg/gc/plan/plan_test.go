@@ -83,11 +83,20 @@ func (c *cluster) key(uid string) graph.Key {
 	return graph.Key{Resource: resources[c.kinds[types.UID(uid)]].GroupResource(), UID: types.UID(uid)}
 }
 
-// expect compares a result with lines such as "gone a", in the order of the result.
+// expect compares a result with lines such as "gone a", in the order of the result. What goes ends once.
 func expect(t *testing.T, res *Result, want ...string) {
 	t.Helper()
+	ends := make([]int, len(res.Objects))
+	for _, e := range res.Events {
+		if e.What == Ended {
+			ends[e.Object]++
+		}
+	}
 	var got []string
-	for _, o := range res.Objects {
+	for i, o := range res.Objects {
+		if (o.Fate == Gone) != (ends[i] == 1) || ends[i] > 1 {
+			t.Errorf("%s is %s and ends %d times", o.Record.Name, o.Fate, ends[i])
+		}
 		text := string(o.Fate) + " " + o.Record.Name
 		if o.Fate != Gone {
 			text += " " + string(o.Held)
@@ -113,6 +122,18 @@ func (c *cluster) delete(p metav1.DeletionPropagation, rules Rules, uids ...stri
 	return Take(c.Graph, keys).Delete(p, rules, now)
 }
 
+// object returns what becomes of an object, by its name.
+func object(t *testing.T, res *Result, name string) *Object {
+	t.Helper()
+	for i := range res.Objects {
+		if res.Objects[i].Record.Name == name {
+			return &res.Objects[i]
+		}
+	}
+	t.Fatalf("the plan does not name %s", name)
+	return nil
+}
+
 func TestNamespaceTakesItsContentsPodsFirst(t *testing.T) {
 	c := newCluster()
 	c.put("Namespace", "", graph.Record{Name: "ns"})
@@ -132,6 +153,43 @@ func TestNamespaceTakesItsContentsPodsFirst(t *testing.T) {
 	expect(t, res, "gone holds", "gone waits", "stuck ns contents", "stuck z other-finalizer", "unchanged outside owner-solid")
 	if len(res.Notes) != 1 || res.Notes[0].What != ForeignFinalizer {
 		t.Errorf("the notes are %v, want one about the foreign finalizer", res.Notes)
+	}
+}
+
+// A namespace waits only for what is in it. A second DELETE gives it no other policy.
+func TestNamespaceWaitsForItsContentsAlone(t *testing.T) {
+	c := newCluster()
+	c.put("Namespace", "", graph.Record{Name: "ns", OtherFinalizers: true})
+	c.put("Thing", "ns", graph.Record{Name: "a"})
+	expect(t, c.delete(background, Rules{}, "a", "ns"), "gone a", "stuck ns other-finalizer")
+
+	c.put("Namespace", "", graph.Record{Name: "ns"})
+	expect(t, c.delete(background, Rules{}, "a", "ns"), "gone a", "gone ns")
+
+	c.put("Namespace", "", graph.Record{Name: "ns", Deleting: true, DeletedAt: now.Unix()})
+	c.put("World", "", graph.Record{Name: "held", OtherFinalizers: true}, "ns")
+	expect(t, c.delete(foreground, Rules{}, "ns"), "gone a", "gone ns", "stuck held other-finalizer")
+}
+
+// A pod whose containers are stopping already has no finalizer, and goes by itself.
+func TestPodThatIsStoppingGoes(t *testing.T) {
+	for name, want := range map[string][]string{"ns": {"gone pod", "gone cm", "gone set", "gone ns"}, "set": {"gone pod", "gone set"}, "pod": {"gone pod"}} {
+		c := newCluster()
+		c.put("Namespace", "", graph.Record{Name: "ns"})
+		c.put("Thing", "ns", graph.Record{Name: "set"})
+		c.put("Thing", "ns", graph.Record{Name: "cm"})
+		c.put("Pod", "ns", graph.Record{Name: "pod", Deleting: true, DeletedAt: now.Add(-10 * time.Second).Unix()}, "set")
+		res := c.delete(foreground, Rules{Options: decide.Options{Timeout: decide.Timeout{Base: 10 * time.Minute}}}, name)
+		expect(t, res, want...)
+		if o := object(t, res, "pod"); o.Reason != Deleted && name != "pod" {
+			t.Errorf("the pod goes since %s", o.Reason)
+		}
+		if !slices.ContainsFunc(res.Notes, func(n Note) bool { return n.What == PodGrace }) {
+			t.Errorf("%s: nothing says that the pod takes its time: %v", name, res.Notes)
+		}
+		if set := res.Objects[len(res.Objects)-1]; name == "set" && set.Step <= res.Objects[0].Step {
+			t.Errorf("%s goes at step %d, and waits for the pod, which goes at %d", set.Record.Name, set.Step, res.Objects[0].Step)
+		}
 	}
 }
 
@@ -173,6 +231,31 @@ func TestPolicyIsTheResourcesOwnByDefault(t *testing.T) {
 	}
 }
 
+// A finalizer that the object has already comes before its resource's default.
+func TestPolicyIsThatOfTheFinalizerByDefault(t *testing.T) {
+	c := newCluster()
+	c.put("Thing", "n", graph.Record{Name: "owner", Foreground: true})
+	c.put("Thing", "n", graph.Record{Name: "held", OtherFinalizers: true}, "owner")
+	expect(t, c.delete("", Rules{}, "owner"), "stuck held other-finalizer", "stuck owner waits-for-dependent")
+}
+
+// A target that was being deleted before is in the plan, and its controller has reacted already.
+func TestTargetThatWasBeingDeletedBefore(t *testing.T) {
+	c := newCluster()
+	c.put("Thing", "n", graph.Record{Name: "set"})
+	ref := c.ref("set")
+	ref.Controller = graph.True
+	c.put("Thing", "n", graph.Record{Name: "target", OtherFinalizers: true, Deleting: true, DeletedAt: now.Unix(), References: []graph.Reference{ref}})
+	res := c.delete(background, Rules{}, "target")
+	expect(t, res, "stuck target other-finalizer")
+	if o := object(t, res, "target"); o.Reason != Deleted || o.Policy != "" {
+		t.Errorf("the reason is %q, the policy %q", o.Reason, o.Policy)
+	}
+	if len(res.Notes) != 1 || res.Notes[0].What != ForeignFinalizer {
+		t.Errorf("the notes are %v, want one about the finalizer", res.Notes)
+	}
+}
+
 func TestTimeoutOfAForegroundDeletion(t *testing.T) {
 	c := newCluster()
 	c.put("Thing", "n", graph.Record{Name: "owner"})
@@ -201,9 +284,63 @@ func TestOwnerThatNobodyCanSeeKeeps(t *testing.T) {
 		if len(res.Notes) != 1 || res.Notes[0].What != UnseenOwner {
 			t.Errorf("%s: notes: %v", kind, res.Notes)
 		}
+		w.Learn("x", unseen[0].At, graph.Fact{State: graph.Present, Seen: now.Add(-time.Hour)})
+		if res := w.Delete(background, Rules{}, now); len(res.Notes) != 0 {
+			t.Errorf("%s: notes on an owner that was read an hour ago: %v", kind, res.Notes)
+		}
 		w.Learn("x", unseen[0].At, graph.Fact{State: graph.Absent})
 		expect(t, w.Delete(background, Rules{}, now), "gone owner", "gone d")
 	}
+}
+
+// An owner that ends is absent also under a resource that no monitor shows, but only under its own name.
+func TestOwnerEndsUnderAllItsResources(t *testing.T) {
+	c := newCluster()
+	c.put("Thing", "n", graph.Record{Name: "owner"})
+	same := c.ref("Shadow/owner")
+	other := same
+	other.Name = "other"
+	c.put("Thing", "n", graph.Record{Name: "d", References: []graph.Reference{same}})
+	c.put("Thing", "n", graph.Record{Name: "e", References: []graph.Reference{other}})
+	expect(t, c.delete(background, Rules{}, "owner"), "gone owner", "gone d", "unchanged e owner-solid")
+}
+
+// twin shows an object under another resource, too; in another namespace or under another name it is another object with the
+// same UID.
+func (c *cluster) twin(kind, namespace string, uid types.UID, rec graph.Record) {
+	rec.Namespace, rec.UID, rec.ResourceVersion = namespace, uid, "5"
+	c.Upsert(resources[kind].GroupResource(), &rec, now)
+}
+
+func TestOneObjectUnderTwoResources(t *testing.T) {
+	c := newCluster()
+	c.put("Thing", "n", graph.Record{Name: "owner"})
+	c.put("Thing", "n", graph.Record{Name: "d", OtherFinalizers: true}, "owner")
+	c.twin("Widget", "n", "d", graph.Record{Name: "d", OtherFinalizers: true, References: []graph.Reference{c.ref("owner")}})
+	res := c.delete(foreground, Rules{}, "owner")
+	expect(t, res, "stuck d other-finalizer", "stuck owner waits-for-dependent")
+	if o := object(t, res, "owner"); len(o.Blockers) != 1 {
+		t.Errorf("the owner is blocked by %v", o.Blockers)
+	}
+
+	c = newCluster()
+	c.put("Thing", "n", graph.Record{Name: "b"})
+	c.put("Thing", "n", graph.Record{Name: "a"}, "b")
+	c.twin("Widget", "n", "a", graph.Record{Name: "a", References: []graph.Reference{c.ref("b")}})
+	c.put("Thing", "n", graph.Record{Name: "b"}, "a", "Widget/a")
+	res = c.delete(foreground, Rules{Rings: true}, "a")
+	expect(t, res, "gone a", "gone b")
+	if len(res.Rings) != 1 || len(res.Rings[0]) != 2 {
+		t.Errorf("the rings are %v", res.Rings)
+	}
+}
+
+func TestOneUIDInTwoNamespaces(t *testing.T) {
+	c := newCluster()
+	c.put("World", "", graph.Record{Name: "root"})
+	c.put("Thing", "n", graph.Record{Name: "a"}, "root")
+	c.twin("Widget", "m", "a", graph.Record{Name: "a", References: []graph.Reference{c.ref("root")}})
+	expect(t, c.delete(background, Rules{}, "root"), "gone root", "gone a", "gone a")
 }
 
 // TestPlanEndsThoughOneUIDIsNamedInManyPlaces: an object that the deletion reaches names a UID in more places than are remembered of
@@ -249,6 +386,35 @@ func TestOrphaningWaitsForWhatCannotBeListed(t *testing.T) {
 	expect(t, c.delete(orphan, Rules{Holds: "something", OrphanTimeout: time.Minute}, "owner"), "gone owner after 1m0s", "freed d no-references")
 }
 
+// Nobody serves the dependent's resource any more, so that it keeps its reference.
+func TestOrphaningWaitsForWhatIsNotServed(t *testing.T) {
+	c := newCluster()
+	c.put("Thing", "n", graph.Record{Name: "owner"})
+	c.put("Widget", "n", graph.Record{Name: "d"}, "owner")
+	c.SetCatalog(graph.NewCatalog([]*graph.Resource{resources["Thing"]}), now)
+	expect(t, c.delete(orphan, Rules{}, "owner"), "stuck owner orphaning-waits", "unchanged d owner-solid")
+}
+
+// An owner that was deleted with policy Orphan before lets its dependents stay.
+func TestOrphanedBefore(t *testing.T) {
+	c := newCluster()
+	c.put("Thing", "n", graph.Record{Name: "owner"})
+	c.put("Thing", "n", graph.Record{Name: "d"}, "owner", "Thing/before")
+	rules := Rules{Orphaned: func(uid types.UID) bool { return uid == "before" }}
+	expect(t, c.delete(orphan, rules, "owner"), "gone owner", "freed d no-references")
+}
+
+// What a user deletes loses references, but goes for the user's sake.
+func TestReasonOfADeletionStays(t *testing.T) {
+	c := newCluster()
+	c.put("Thing", "n", graph.Record{Name: "owner"})
+	c.put("Thing", "n", graph.Record{Name: "d", OtherFinalizers: true}, "owner")
+	res := c.delete(orphan, Rules{}, "d", "owner")
+	if o := object(t, res, "d"); o.Fate != Stuck || o.Reason != Requested || len(o.Loses) != 1 {
+		t.Errorf("%+v", o)
+	}
+}
+
 // The dependent is freed by one owner or collected with the other, depending on which is looked at first.
 func TestFateThatDependsOnTiming(t *testing.T) {
 	c := newCluster()
@@ -287,6 +453,33 @@ func TestDependentThatIsReachedInTwoWays(t *testing.T) {
 	}
 }
 
+// The dependent loses the reference to an absent owner first and stays, or loses the one to its other owner first and goes.
+func TestOrphanedDependentWithAnAbsentOwner(t *testing.T) {
+	c := newCluster()
+	c.put("Thing", "n", graph.Record{Name: "owner"})
+	c.put("Thing", "n", graph.Record{Name: "d"}, "owner", "Thing/absent")
+	expect(t, c.delete(orphan, Rules{}, "owner"), "gone owner", "freed d no-references uncertain")
+}
+
+// The collector may delete the second target before the user does, with the policy that its finalizer says.
+func TestTargetThatItsOwnerReaches(t *testing.T) {
+	c := newCluster()
+	c.put("Thing", "n", graph.Record{Name: "a"})
+	c.put("Thing", "n", graph.Record{Name: "b", Orphan: true}, "a")
+	c.put("Thing", "n", graph.Record{Name: "c"}, "b")
+	expect(t, c.delete(background, Rules{}, "a", "b"), "gone a", "gone b", "gone c uncertain")
+}
+
+// A reference that nobody can judge keeps the dependent as it is. It loses the reference to an absent owner only while
+// another owner is still there.
+func TestInvalidReferenceRaces(t *testing.T) {
+	c := newCluster()
+	c.put("World", "", graph.Record{Name: "a"})
+	c.put("World", "", graph.Record{Name: "b"}, "a")
+	c.put("World", "", graph.Record{Name: "d"}, "b", "World/absent", "Thing/x")
+	expect(t, c.delete(background, Rules{}, "a"), "gone a", "gone b", "unchanged d owner-invalid uncertain")
+}
+
 func TestControllerThatStays(t *testing.T) {
 	c := newCluster()
 	c.put("Thing", "n", graph.Record{Name: "set"})
@@ -298,6 +491,23 @@ func TestControllerThatStays(t *testing.T) {
 	}
 	if res := c.delete(background, Rules{}, "set"); len(res.Notes) != 0 {
 		t.Errorf("the notes are %v, want none", res.Notes)
+	}
+	c.put("Thing", "n", graph.Record{Name: "set", OtherFinalizers: true})
+	if res := c.delete(foreground, Rules{}, "set"); len(res.Notes) != 1 || res.Notes[0].What != ForeignFinalizer {
+		t.Errorf("the notes are %v, want none about a controller that is being deleted", res.Notes)
+	}
+}
+
+// A ring is broken, but its members go on blocking other owners.
+func TestRingBlocksOtherOwners(t *testing.T) {
+	c := newCluster()
+	c.put("Thing", "n", graph.Record{Name: "outer"})
+	c.put("Thing", "n", graph.Record{Name: "b"})
+	c.put("Thing", "n", graph.Record{Name: "a"}, "b")
+	c.put("Thing", "n", graph.Record{Name: "b"}, "a", "outer")
+	res := c.delete(foreground, Rules{Rings: true}, "outer", "a")
+	if o := object(t, res, "b"); len(res.Rings) != 1 || len(o.Unblocks) != 1 || o.Unblocks[0].Name != "a" {
+		t.Errorf("rings %v, b unblocks %v", res.Rings, o.Unblocks)
 	}
 }
 
@@ -320,7 +530,16 @@ func TestRulesOfKubernetes(t *testing.T) {
 	c.put("Thing", "m", graph.Record{Name: "second"})
 	c.put("Thing", "m", graph.Record{Name: "held", OtherFinalizers: true}, "owner")
 	expect(t, c.delete(foreground, own, "owner"), "gone stranger", "gone owner", "stuck held other-finalizer")
-	expect(t, c.delete(foreground, rules, "owner"), "gone stranger", "stuck held other-finalizer", "stuck owner waits-for-dependent")
+	res := c.delete(foreground, rules, "owner")
+	expect(t, res, "gone stranger", "stuck held other-finalizer", "stuck owner waits-for-dependent")
+	if o := object(t, res, "owner"); len(o.Blockers) != 1 {
+		t.Errorf("the owner is blocked by %v", o.Blockers)
+	}
+
+	c = newCluster()
+	c.put("Thing", "m", graph.Record{Name: "owner"})
+	c.put("Thing", "n", graph.Record{Name: "stranger"}, "owner", "Nonsense/x")
+	expect(t, c.delete(foreground, rules, "owner", "stranger"), "gone stranger", "gone owner")
 
 	c = newCluster()
 	c.put("Thing", "n", graph.Record{Name: "owner"})

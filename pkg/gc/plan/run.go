@@ -153,8 +153,21 @@ func (r *run) enter(k graph.Key, rec *graph.Record) {
 
 // play goes on until nothing happens any more.
 func (r *run) play() {
-	for r.work(); r.wait(); r.work() {
+	for r.work(); r.stop() || r.wait(); r.work() {
 	}
+}
+
+// stop ends what is being deleted without a finalizer, as pods are while their containers stop. False if there is nothing.
+func (r *run) stop() (any bool) {
+	for _, t := range r.things {
+		if t.gone || !t.rec.Deleting || t.contents != nil || t.rec.Foreground || t.rec.Orphan || t.rec.OtherFinalizers {
+			continue
+		}
+		any = true
+		stopped := *t.rec
+		r.put(t, &stopped, Released, nil)
+	}
+	return any
 }
 
 // work does what can be done without time passing.

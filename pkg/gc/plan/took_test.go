@@ -34,3 +34,15 @@ func TestTookEndsWithTheLastEvent(t *testing.T) {
 		t.Errorf("the deletion takes %s, want at most 5s", res.Took)
 	}
 }
+
+// TestOwnerGoesAsSoonAsNothingBlocks: it is not looked at only when its deadline comes.
+func TestOwnerGoesAsSoonAsNothingBlocks(t *testing.T) {
+	c := newCluster()
+	c.put("Thing", "n", graph.Record{Name: "owner"})
+	c.put("Thing", "n", graph.Record{Name: "z"}, "owner")
+	res := c.delete(foreground, Rules{Options: decide.Options{Timeout: decide.Timeout{Base: 10 * time.Minute}}}, "owner")
+	expect(t, res, "gone z", "gone owner")
+	if res.Took != decide.SettleFor {
+		t.Errorf("the deletion takes %s", res.Took)
+	}
+}

@@ -111,6 +111,7 @@ func TestAmbiguousReferencesAreLeft(t *testing.T) {
 	w.put(maps, &graph.Record{Namespace: "elsewhere", Name: "copied", UID: "original"})
 	w.add(maps, "n", "copied")
 	w.g.Upsert(maps.GroupResource(), &graph.Record{Namespace: "n", Name: "later", UID: lint.NewUID + "7"}, now)
+	w.put(roles, &graph.Record{Name: "taken", UID: "role"})
 	w.occupants[graph.Coordinates{Kind: "ConfigMap", Namespace: "n", Name: "dark"}] = Occupant{Err: errors.New("forbidden")}
 	w.occupants[graph.Coordinates{Kind: "ConfigMap", Namespace: "n", Name: "returned"}] = Occupant{Record: &graph.Record{Name: "returned", UID: "same"}}
 	for name, ref := range map[string]graph.Reference{
@@ -124,27 +125,55 @@ func TestAmbiguousReferencesAreLeft(t *testing.T) {
 		"back":          to(maps, "returned", "same"), // created just now
 		"solid":         to(maps, "taken", "new-taken"),
 		"elsewhere-too": to(maps, "nobody", other.UID),
+		"waiting":       to(maps, "going", "new-going"), // its owner is there, and waits for its dependents
+		"kind":          to(maps, "taken", "role"),      // another kind's UID, though the name is the same
 	} {
 		w.add(maps, "n", name, ref)
 	}
 	w.put(maps, &graph.Record{Namespace: "n", Name: "deleted", UID: "new-deleted", Deleting: true, References: []graph.Reference{to(maps, "taken", "old")}})
 	p := w.plan(nil)
-	got := map[string]Reason{}
+	got, others := map[string]Reason{}, map[string]string{}
 	for _, l := range p.Left {
 		got[l.Object.Record.Name] = l.Reason
+		if l.Reason == Elsewhere {
+			var names []string
+			for _, o := range l.Others {
+				names = append(names, o.Record.Name)
+			}
+			others[l.Object.Record.Name] = strings.Join(names, " ")
+		}
 	}
 	want := map[string]Reason{
-		"missing": Missing, "being-deleted": BeingDeleted, "elsewhere": Elsewhere, "elsewhere-too": Elsewhere, "not-created": NotCreated,
+		"missing": Missing, "being-deleted": BeingDeleted, "elsewhere": Elsewhere, "elsewhere-too": Elsewhere, "kind": Elsewhere, "not-created": NotCreated,
 		"unread": Unread, "unread-itself": Unread,
 	}
 	if fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("left: %v, not %v", got, want)
+	}
+	if want := map[string]string{"elsewhere": "other taken", "elsewhere-too": "other", "kind": "taken taken"}; fmt.Sprint(others) != fmt.Sprint(want) {
+		t.Errorf("the possible owners are %v, not %v", others, want)
 	}
 	if len(p.Levels) != 1 || len(p.Levels[0]) != 1 || p.Levels[0][0].Object.Record.Name != "linked" || p.Levels[0][0].Links[0].Owner.Key.UID != "new-copied" {
 		t.Errorf("the links are %+v", p.Levels)
 	}
 	if p := w.plan(func(r *graph.Record) bool { return r.Namespace == "elsewhere" }); len(p.Left)+len(p.Levels) > 0 {
 		t.Errorf("of another namespace: %+v", p)
+	}
+}
+
+// TestOrderOfObjects: by namespace and name, whatever the UIDs.
+func TestOrderOfObjects(t *testing.T) {
+	w := newWorld()
+	for i, at := range []string{"n/b", "m/c", "n/a", "m/d"} {
+		namespace, name, _ := strings.Cut(at, "/")
+		w.put(maps, &graph.Record{Namespace: namespace, Name: name, UID: types.UID(fmt.Sprint(i)), References: []graph.Reference{to(maps, "nobody", "old")}})
+	}
+	var got []string
+	for _, l := range w.plan(nil).Left {
+		got = append(got, l.Object.Record.Namespace+"/"+l.Object.Record.Name)
+	}
+	if want := []string{"m/c", "m/d", "n/a", "n/b"}; !slices.Equal(got, want) {
+		t.Errorf("%v, not %v", got, want)
 	}
 }
 

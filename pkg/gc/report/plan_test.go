@@ -112,6 +112,56 @@ func TestPlan(t *testing.T) {
 	}
 }
 
+// TestPlanListsTargetsAndWhatStaysFirst: but some of what goes, if anything does.
+func TestPlanListsTargetsAndWhatStaysFirst(t *testing.T) {
+	for _, tc := range []struct {
+		fates, want string // by their first letters; a capital is a target
+		limit       int
+	}{
+		{"gggGuf", "gGu", 3},
+		{"gggGsuf", "gggGsu", 6},
+		{"gGsssss", "gGss", 4}, // all that goes needs one line
+		{"gGsssss", "gGsssss", 0},
+		{"GGGs", "GG", 2},
+	} {
+		var res plan.Result
+		requested := map[graph.Key]bool{}
+		for i, c := range tc.fates {
+			k := graph.Key{Resource: configMaps, UID: types.UID(fmt.Sprint(i))}
+			requested[k] = c == 'G'
+			fate := map[rune]plan.Fate{'s': plan.Stuck, 'u': plan.Unchanged, 'f': plan.Freed, 'g': plan.Gone, 'G': plan.Gone}[c]
+			res.Objects = append(res.Objects, plan.Object{Key: k, Fate: fate})
+		}
+		var got strings.Builder
+		for _, i := range planListed(&res, requested, tc.limit) {
+			got.WriteByte(tc.fates[i])
+		}
+		if got.String() != tc.want {
+			t.Errorf("%d of %s are %s, want %s", tc.limit, tc.fates, &got, tc.want)
+		}
+	}
+}
+
+func TestFateInWords(t *testing.T) {
+	ref := func(name string) graph.Reference { return graph.Reference{Kind: "ConfigMap", Name: name} }
+	lost := []graph.Reference{ref("a"), ref("b"), ref("c")}
+	record := &graph.Record{Name: "x", UID: "x"}
+	for want, o := range map[string]plan.Object{
+		"": {Fate: plan.Gone, Loses: lost},
+		"blocked by configmaps/x; its foreground deletion times out before that": {
+			Fate: plan.Stuck, Held: plan.Reason(decide.WaitsForDependent), TimedOut: true, Blockers: []int{0}},
+		"until all resources that may hold dependents of it can be listed": {Fate: plan.Stuck, Held: plan.OrphaningWaits},
+		"loses its reference to ConfigMap a, ConfigMap b and 1 more; kept by ConfigMap d": {
+			Fate: plan.Freed, Held: plan.Reason(decide.OwnerSolid), Loses: lost, Keeps: []plan.Kept{{Reference: ref("d"), State: decide.Solid}, {Reference: ref("e"), State: decide.Unknown}}},
+		"no owner keeps it, but Kubernetes' collector looks at it again only when something changes": {Fate: plan.Unchanged, Held: plan.GivenUp},
+	} {
+		o.Key, o.Record, o.By = graph.Key{Resource: configMaps, UID: "x"}, record, -1
+		if got := planned(&plan.Result{Objects: []plan.Object{o}}, &o, nil).Text; got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}
+
 // TestPlanInColours: without the colours the text is the same.
 func TestPlanInColours(t *testing.T) {
 	q := PlanRequest{Targets: []graph.Key{{Resource: configMaps, UID: "root"}}, Policy: "Background"}
