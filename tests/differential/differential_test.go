@@ -280,7 +280,7 @@ func settle(t *testing.T, when string, ours, theirs *side, held []*rules, differ
 				if different[w] {
 					continue
 				}
-				reasons, bad, final := judge(w, after[0][w.number], after[1][w.number], waited(w, ours, theirs))
+				reasons, bad, final := judge(w, after[0][w.number], after[1][w.number], waited(w, ours, theirs), func(i int) []past { return theirs.of(w, i) })
 				if len(reasons) > 0 {
 					permitted[w] = reasons
 				}

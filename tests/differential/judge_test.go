@@ -1,6 +1,12 @@
 package differential
 
-import "testing"
+import (
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+)
 
 // The world comes from a real run: a ClusterRole has dependents and names a ConfigMap that is gone.
 func TestJudgeKnowsOwnersLookedUpElsewhere(t *testing.T) {
@@ -34,13 +40,13 @@ func TestJudgeKnowsOwnersLookedUpElsewhere(t *testing.T) {
 		{"reap is the one that deletes", left(), left(1, 2, 3), 3},
 		{"only the dependents go", left(1, 2, 3), left(1), 2},
 	} {
-		if reasons, bad, final := judge(w, tc.ours, tc.theirs, nil); len(bad) != tc.bad || final != (tc.bad == 0) {
+		if reasons, bad, final := judge(w, tc.ours, tc.theirs, nil, nil); len(bad) != tc.bad || final != (tc.bad == 0) {
 			t.Errorf("%s: permitted %q, not permitted %q", tc.name, reasons, bad)
 		}
 	}
 	// Nobody with a namespace names it: there is no other namespace to look in.
 	w.objects[2].refs = nil
-	if _, bad, _ := judge(w, left(1, 3), left(), nil); len(bad) != 2 {
+	if _, bad, _ := judge(w, left(1, 3), left(), nil, nil); len(bad) != 2 {
 		t.Errorf("without a dependent in a namespace: not permitted %q", bad)
 	}
 }
@@ -68,11 +74,11 @@ func TestJudgeKnowsOwnersThatHaveWaited(t *testing.T) {
 		{"one that exists is dropped", left(ended, of(1)), left(ended, of(0), of(1)), false},
 		{"nobody has deleted it", left(state{}, of(0)), left(state{}, of(0), of(1)), false},
 	} {
-		if reasons, bad, _ := judge(w, tc.ours, tc.theirs, map[int]bool{1: true}); (len(bad) == 0) != tc.permitted {
+		if reasons, bad, _ := judge(w, tc.ours, tc.theirs, map[int]bool{1: true}, nil); (len(bad) == 0) != tc.permitted {
 			t.Errorf("%s: permitted %q, not permitted %q", tc.name, reasons, bad)
 		}
 	}
-	if reasons, bad, _ := judge(w, left(ended, of(0)), left(ended, of(0), of(1)), map[int]bool{0: true}); len(bad) == 0 {
+	if reasons, bad, _ := judge(w, left(ended, of(0)), left(ended, of(0), of(1)), map[int]bool{0: true}, nil); len(bad) == 0 {
 		t.Errorf("of an owner that nobody has seen waiting it is permitted to drop a reference: %q", reasons)
 	}
 }
@@ -105,7 +111,73 @@ func TestJudgeKnowsWhoWaitsForWhatWasKeptForAMoment(t *testing.T) {
 		{"nothing keeps it", left(held, waits, blocks), left(held, held), both, false},
 		{"another finalizer has gone too", left(held, waits, moment, blocks), left(held, state{deleting: true}, moment), both, false},
 	} {
-		if reasons, bad, final := judge(w, tc.ours, tc.theirs, tc.waited); (len(bad) == 0) != tc.permitted || tc.permitted && !final {
+		if reasons, bad, final := judge(w, tc.ours, tc.theirs, tc.waited, nil); (len(bad) == 0) != tc.permitted || tc.permitted && !final {
+			t.Errorf("%s: permitted %q, not permitted %q", tc.name, reasons, bad)
+		}
+	}
+}
+
+// Upstream has taken "middle" for a part of a ring, since its owner and its dependent waited: the owner waits no more.
+func TestJudgeKnowsWhatUpstreamUnblocksOnAGuess(t *testing.T) {
+	w := &world{objects: []*thing{
+		{kind: configMaps, name: "owner", ns: "n"}, {kind: configMaps, name: "middle", ns: "n"}, {kind: configMaps, name: "below", ns: "n"}, {kind: secrets, name: "held", ns: "n", held: true},
+	}}
+	of := func(owner int, block string) []ref {
+		return []ref{{owner, "v1", "ConfigMap", w.objects[owner].name, block}}
+	}
+	waits := func(refs []ref) *state {
+		return &state{deleting: true, finalizers: []string{metav1.FinalizerDeleteDependents}, refs: refs}
+	}
+	left := func(owner *state, block string) map[int]*state {
+		all := map[int]*state{1: waits(of(0, block)), 2: waits(of(1, "true")), 3: {deleting: true, finalizers: []string{hold}, refs: of(2, "true")}}
+		if owner != nil {
+			all[0] = owner
+		}
+		return all
+	}
+	uids := []types.UID{"owner", "middle", "below", "held"}
+	was := func(from uint64, i, owner int, waiting, block bool) past {
+		o := &unstructured.Unstructured{Object: map[string]any{}}
+		o.SetUID(uids[i])
+		if owner >= 0 {
+			o.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: w.objects[owner].name, UID: uids[owner], BlockOwnerDeletion: &block}})
+		}
+		if waiting {
+			now := metav1.Now()
+			o.SetDeletionTimestamp(&now)
+			o.SetFinalizers([]string{metav1.FinalizerDeleteDependents})
+		}
+		return past{from: from, meta: o}
+	}
+	gone := func(from uint64) past { return past{from, true, was(from, 0, -1, true, false).meta} }
+	// history has these moments: the owner and what is below wait, "middle" is unblocked and waits, the owner ends.
+	history := func(owner, below, unblocked, end uint64) [][]past {
+		return [][]past{
+			{was(1, 0, -1, false, false), was(owner, 0, -1, true, false), gone(end)},
+			{was(2, 1, 0, false, true), was(unblocked, 1, 0, false, false), was(unblocked+1, 1, 0, true, false)},
+			{was(3, 2, 1, false, true), was(below, 2, 1, true, true)},
+			{was(4, 3, 2, false, true)},
+		}
+	}
+	never := history(11, 10, 12, 20)
+	never[0] = []past{never[0][0], gone(20)}
+	for _, tc := range []struct {
+		name      string
+		theirs    map[int]*state
+		history   [][]past
+		permitted bool
+	}{
+		{"as it happens", left(nil, "false"), history(11, 10, 12, 20), true},
+		{"the owner has not waited, and ended in the background", left(nil, "false"), never, false},
+		{"the owner waited only later", left(nil, "false"), history(14, 10, 12, 20), false},
+		{"what is below waited only later", left(nil, "false"), history(11, 14, 12, 20), false},
+		{"the owner ended while it was blocked", left(nil, "false"), history(10, 8, 20, 12), false},
+		{"the owner is not deleted", left(&state{}, "false"), history(11, 10, 12, 20), false},
+		{"the owner has a finalizer more", left(&state{deleting: true, finalizers: []string{hold}}, "false"), history(11, 10, 12, 20), false},
+		{"nothing is unblocked", left(nil, "true"), history(11, 10, 12, 20), false},
+	} {
+		reasons, bad, final := judge(w, left(waits(nil), "true"), tc.theirs, map[int]bool{0: true, 1: true, 2: true}, func(i int) []past { return tc.history[i] })
+		if (len(bad) == 0) != tc.permitted || tc.permitted && !final {
 			t.Errorf("%s: permitted %q, not permitted %q", tc.name, reasons, bad)
 		}
 	}

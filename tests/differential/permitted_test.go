@@ -3,6 +3,9 @@ package differential
 import (
 	"fmt"
 	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // These are the differences that are permitted, and that worlds can show; docs/semantics.md lists them.
@@ -35,9 +38,10 @@ const (
 
 // judge compares what two collectors have left of a world, and says which differences are permitted and
 // which are not. After a final one the world goes on in different ways. waited are the objects that have been
-// seen in foreground deletion. That reap did no more than it may, and no less, is for rules to judge.
-func judge(w *world, ours, theirs map[int]*state, waited map[int]bool) (reasons, bad []string, final bool) {
-	held, unblocked, left := heldUpstream(w, ours, theirs, waited), unblockedUpstream(ours, theirs), forgottenUpstream(w, ours, theirs)
+// seen in foreground deletion, and history returns the states that an object has had upstream. That reap did no more than it may, and no
+// less, is for rules to judge.
+func judge(w *world, ours, theirs map[int]*state, waited map[int]bool, history func(int) []past) (reasons, bad []string, final bool) {
+	held, unblocked, left := heldUpstream(w, ours, theirs, waited), unblockedUpstream(w, ours, theirs, history), forgottenUpstream(w, ours, theirs)
 	lost, kept := misplacedUpstream(w, ours, theirs), keptForAMoment(w, ours, theirs, waited)
 	for i := range w.objects {
 		a, b := ours[i], theirs[i]
@@ -274,12 +278,19 @@ func heldUpstream(w *world, ours, theirs map[int]*state, waited map[int]bool) ma
 				}
 			}
 		}
-		// The end of the wait would leave the other finalizers.
-		rest := slices.DeleteFunc(slices.Clone(theirs[i].finalizers), func(f string) bool { return f == "foregroundDeletion" })
-		left := ours[i] == nil && len(rest) == 0 || ours[i] != nil && ours[i].deleting && slices.Equal(ours[i].finalizers, rest) && slices.Equal(ours[i].refs, theirs[i].refs)
+		left := waitEnded(theirs[i], ours[i]) && (ours[i] == nil || slices.Equal(ours[i].refs, theirs[i].refs))
 		held[i] = blockers > 0 && permitted == blockers && left
 	}
 	return held
+}
+
+// waitEnded is true if an object that waits in the one world has the other finalizers left in the other world, or has gone if it has none.
+func waitEnded(waits, ended *state) bool {
+	rest := slices.DeleteFunc(slices.Clone(waits.finalizers), func(f string) bool { return f == metav1.FinalizerDeleteDependents })
+	if ended == nil {
+		return len(rest) == 0
+	}
+	return ended.deleting && slices.Equal(ended.finalizers, rest)
 }
 
 // holds is true if a blocking reference of object j is to hold its owner: it names it, or nobody knows and the
@@ -302,8 +313,8 @@ func names(w *world, j int, r ref) bool {
 }
 
 // unblockedUpstream returns the objects in whose references upstream has unset blockOwnerDeletion though there is no
-// ring, and the owners that therefore no longer wait.
-func unblockedUpstream(ours, theirs map[int]*state) map[int]bool {
+// ring, and the owners that therefore no longer wait. The history has to show both.
+func unblockedUpstream(w *world, ours, theirs map[int]*state, history func(int) []past) map[int]bool {
 	unblocked := map[int]bool{}
 	for j, a := range ours {
 		b := theirs[j]
@@ -324,12 +335,12 @@ func unblockedUpstream(ours, theirs map[int]*state) map[int]bool {
 				below = below || r.owner == j && st.waits()
 			}
 		}
-		unblocked[j] = guess && below
+		unblocked[j] = guess && below && hasGuessed(w, j, history)
 	}
 	for again := true; again; {
 		again = false
 		for i, a := range ours {
-			if unblocked[i] || !a.waits() || theirs[i].waits() {
+			if unblocked[i] || !a.waits() || theirs[i].waits() || !waitEnded(a, theirs[i]) {
 				continue
 			}
 			blockers, permitted := 0, 0
@@ -343,10 +354,67 @@ func unblockedUpstream(ours, theirs map[int]*state) map[int]bool {
 					}
 				}
 			}
-			if blockers > 0 && permitted == blockers {
+			if blockers > 0 && permitted == blockers && endedUnblocked(w, i, history) {
 				unblocked[i], again = true, true
 			}
 		}
 	}
 	return unblocked
+}
+
+// hasGuessed is true if upstream has unset blockOwnerDeletion in a reference of object j after an owner of j had waited, and a dependent.
+// Upstream reads the owner live, and knows of the dependent by an event: both are in the history before the write. They need not wait
+// any more when it comes.
+func hasGuessed(w *world, j int, history func(int) []past) bool {
+	all := history(j)
+	for n := 1; n < len(all); n++ {
+		was, is := &all[n-1], &all[n]
+		if !slices.ContainsFunc(was.meta.GetOwnerReferences(), func(had metav1.OwnerReference) bool {
+			return blocks(had) && slices.ContainsFunc(is.meta.GetOwnerReferences(), func(has metav1.OwnerReference) bool { return has.UID == had.UID && !blocks(has) })
+		}) {
+			continue
+		}
+		above, below := false, false
+		for i := range w.objects {
+			for _, p := range history(i) {
+				if p.from < is.from && p.waits() {
+					above = above || refersTo(was, p.meta.GetUID())
+					below = below || refersTo(&p, was.meta.GetUID())
+				}
+			}
+		}
+		if above && below {
+			return true
+		}
+	}
+	return false
+}
+
+// endedUnblocked is true if nothing blocked object i any more when its wait ended upstream. Upstream goes by its graph, which lags behind:
+// what blocks an object there blocks it longer than in the store, since no reference is added after the worlds were made. An object that
+// has never waited upstream was deleted in the background, since its owners had gone earlier than here; its history shows no wait to end.
+func endedUnblocked(w *world, i int, history func(int) []past) bool {
+	all, ended := history(i), -1
+	for n := range all {
+		if all[n].waits() {
+			ended = n + 1
+		}
+	}
+	if ended < 0 {
+		return true
+	}
+	if ended == len(all) {
+		return false
+	}
+	for j := range w.objects {
+		d := just(history(j), all[ended].from)
+		if d != nil && slices.ContainsFunc(d.meta.GetOwnerReferences(), func(r metav1.OwnerReference) bool { return r.UID == all[0].meta.GetUID() && blocks(r) }) {
+			return false
+		}
+	}
+	return true
+}
+
+func refersTo(p *past, uid types.UID) bool {
+	return slices.ContainsFunc(p.meta.GetOwnerReferences(), func(r metav1.OwnerReference) bool { return r.UID == uid })
 }
