@@ -14,7 +14,7 @@ import (
 const (
 	// longLog is how many bytes SQLite's log may have before writes wait for it to be taken in.
 	longLog = 64 << 20
-	// hugeLog is how many it may have before they wait as long as it takes.
+	// hugeLog is how many it may have before they wait for busyTimeout.
 	hugeLog = 8 * longLog
 	// readsWithin is how long writes wait for the reads that keep a long log from being taken in.
 	readsWithin = 500 * time.Millisecond

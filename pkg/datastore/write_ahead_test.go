@@ -6,43 +6,55 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-func logOf(s *Store) *writeAhead {
-	return s.engine.(*kine).sqlite.log.(wholeLog).rows.(dialect).group.log
-}
+// long is how long a log of these tests may become.
+const long = 1 << 20
 
-// TestReadsThatOverlapDoNotMakeTheLogEndless: at every moment of this test somebody reads, as clients that list all the time do.
-func TestReadsThatOverlapDoNotMakeTheLogEndless(t *testing.T) {
-	const long = 1 << 20
+// openShort opens a database whose log is to stay short. read begins a transaction that reads, beside the server.
+func openShort(t *testing.T) (log *writeAhead, c *clientv3.Client, read func() *sql.Tx) {
+	t.Helper()
 	dir := t.TempDir()
 	store, c := openIn(t, dir, 0)
-	log := logOf(store)
+	log = store.engine.(*kine).sqlite.log.(wholeLog).rows.(dialect).group.log
 	log.long = long
-
 	db, err := sql.Open(sqliteDriver, sqlitePath(dir)+"?_busy_timeout=30000")
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = db.Close() }() // it has only read
-	read := func() *sql.Tx {
-		tx, err := db.BeginTx(t.Context(), nil)
+	t.Cleanup(func() { _ = db.Close() }) // it has only read
+	return log, c, func() *sql.Tx {
+		tx, err := db.BeginTx(context.Background(), nil)
 		if err != nil {
-			t.Fatal(err)
+			t.Error(err)
+			return nil
 		}
 		var n int
 		if err := tx.QueryRow("SELECT count(*) FROM kine").Scan(&n); err != nil {
-			t.Fatal(err)
+			t.Error(err)
 		}
 		return tx
 	}
+}
+
+// TestReadsThatOverlapDoNotMakeTheLogEndless: at every moment of this test somebody reads, as clients that list all the time do.
+func TestReadsThatOverlapDoNotMakeTheLogEndless(t *testing.T) {
+	log, c, read := openShort(t)
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
 		tx := read()
-		for ctx.Err() == nil {
+		if tx == nil {
+			return
+		}
+		for ctx.Err() == nil && !t.Failed() {
 			next := read()
+			if next == nil {
+				break
+			}
 			_ = tx.Rollback()
 			tx = next
 		}
@@ -65,23 +77,10 @@ func TestReadsThatOverlapDoNotMakeTheLogEndless(t *testing.T) {
 
 // A read that does not end holds writes up for a moment, and again when the log has grown by a quarter.
 func TestLongReadHoldsUpWritesSeldom(t *testing.T) {
-	const long = 1 << 20
-	dir := t.TempDir()
-	store, c := openIn(t, dir, 0)
-	log := logOf(store)
-	log.long = long
-	db, err := sql.Open(sqliteDriver, sqlitePath(dir)+"?_busy_timeout=30000")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = db.Close() }() // it has only read
-	tx, err := db.BeginTx(t.Context(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var n int
-	if err := tx.QueryRow("SELECT count(*) FROM kine").Scan(&n); err != nil {
-		t.Fatal(err)
+	log, c, read := openShort(t)
+	tx := read()
+	if tx == nil {
+		t.FailNow()
 	}
 	value := strings.Repeat("x", 32<<10)
 	tried, tryAt := 0, int64(0)
