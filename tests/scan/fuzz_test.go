@@ -4,6 +4,7 @@
 package scan
 
 import (
+	"bytes"
 	"fmt"
 	"io/fs"
 	"os"
@@ -57,13 +58,12 @@ func TestFuzz(t *testing.T) {
 			targets++
 			name := string(m[1])
 			t.Run(dir+"/"+name, func(t *testing.T) {
-				// Making inputs smaller that are only of interest would take most of the time.
-				cmd := exec.Command("go", "test", "-trimpath", "-buildvcs=false", "-tags", "kustomize_disable_go_plugin_support",
-					"-run", "^$", "-fuzz", "^"+name+"$", "-fuzztime", each.String(), "-fuzzminimizetime", "10x", "./"+dir)
-				cmd.Dir = root
-				out, err := cmd.CombinedOutput()
+				out, err := search(dir, name, each)
+				if err != nil && endedLate(out) {
+					out, err = search(dir, name, each)
+				}
 				if err != nil {
-					t.Fatalf("%s: %v\n%s", cmd, err, out)
+					t.Fatalf("%v\n%s", err, out)
 				}
 				if last := strings.Split(strings.TrimSpace(string(out)), "\n"); len(last) > 2 {
 					t.Log(last[len(last)-3]) // how many inputs there were
@@ -79,4 +79,24 @@ func TestFuzz(t *testing.T) {
 		t.Error("there is no fuzz target")
 	}
 	size.Power(t, fmt.Sprintf("targets=%d each=%s", targets, each))
+}
+
+// search runs the fuzz target of this name in dir, and returns what go test says.
+func search(dir, name string, each time.Duration) ([]byte, error) {
+	// Making inputs smaller that are only of interest would take most of the time.
+	cmd := exec.Command("go", "test", "-trimpath", "-buildvcs=false", "-tags", "kustomize_disable_go_plugin_support",
+		"-run", "^$", "-fuzz", "^"+name+"$", "-fuzztime", each.String(), "-fuzzminimizetime", "10x", "./"+dir)
+	cmd.Dir = root
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		err = fmt.Errorf("%s: %w", cmd, err)
+	}
+	return out, err
+}
+
+// endedLate reports that the search failed only since Go 1.26 sometimes takes the end of its time for a failure
+// (https://go.dev/issue/75804). An input that fails is written to a file, which go test names.
+func endedLate(out []byte) bool {
+	return bytes.Contains(out, []byte("context deadline exceeded")) && !bytes.Contains(out, []byte("Failing input")) &&
+		!bytes.Contains(out, []byte("panic"))
 }
