@@ -117,10 +117,12 @@ need_datastores() {
 	install_missing optional
 	REAP_TEST_DATASTORES=${root:?}/bin/datastores
 	export REAP_TEST_DATASTORES
-	say "building etcd"
+	say "building etcd and its tools"
+	mkdir -p "$REAP_TEST_DATASTORES"
 	(
 		cd scripts/datastores || exit
 		go build -trimpath -buildvcs=false -o "$REAP_TEST_DATASTORES/etcd" go.etcd.io/etcd/server/v3
+		go build -trimpath -buildvcs=false -o "$REAP_TEST_DATASTORES/" go.etcd.io/etcd/etcdctl/v3 go.etcd.io/etcd/etcdutl/v3
 	)
 }
 

@@ -15,7 +15,7 @@ const serverDescription = `Starts the datastore, the API server and the garbage 
 
 Every flag is also an environment variable, REAP_ and its name in capitals (REAP_DATA_DIR), and a key of the YAML file that --config names (data-dir: /srv/reap). A flag wins over the environment, the environment over the file, and the file over the default.
 
-Objects are kept in SQLite, or with --datastore-endpoint=etcd in an etcd within this process; 'reap db convert' moves them from one to the other. When one machine is not enough, make that etcd a cluster with its own tools: 'etcdctl snapshot save' on its socket, 'etcdutl snapshot restore' for each member, and --datastore-endpoint with the members' addresses for each server.`
+Objects are kept in SQLite, or with --datastore-endpoint=etcd in an etcd within this process; 'reap db convert' moves them from one to the other. When one machine is not enough, make the store a cluster of etcd with etcd's own tools: stop the server, 'reap db export --format etcd store.db', 'etcdutl snapshot restore store.db' for each member, and start each server with --datastore-endpoint and the members' addresses.`
 
 const serverExamples = `Run on this machine, and talk to it:
   reap server --data-dir ~/reap

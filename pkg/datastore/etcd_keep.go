@@ -45,13 +45,19 @@ func (e *etcd) keep(ctx context.Context) {
 				e.disk.seenByProbe(err)
 			}
 		case <-count.C:
-			revision := e.member.KV().Rev()
-			if size, used := e.sizes(); revision == seen && size-used > max(defragmentFrom, used) {
-				e.defragment()
-			}
-			seen = revision
+			seen = e.giveBack(seen)
 		}
 	}
+}
+
+// giveBack gives free pages back if they are many, and if nothing was written since the revision that was seen. It returns the
+// revision now.
+func (e *etcd) giveBack(seen int64) int64 {
+	revision := e.member.KV().Rev()
+	if size, used := e.sizes(); revision == seen && size-used > max(defragmentFrom, used) {
+		e.defragment()
+	}
+	return revision
 }
 
 // scarce returns why nothing but deletions may be written; nil if everything may.

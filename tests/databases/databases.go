@@ -2,6 +2,7 @@ package databases
 
 import (
 	"fmt"
+	"strings"
 	"syscall"
 	"testing"
 )
@@ -34,6 +35,39 @@ func MariaDB(t *testing.T) (*Server, string) {
 	d.run(t, program("mariadbd"), "--no-defaults", "--datadir="+d.path("data"), "--port="+d.port(t), "--bind-address=127.0.0.1",
 		"--socket="+d.path("s"), "--pid-file="+d.path("pid"), "--innodb-flush-log-at-trx-commit=0", "--max-connections=200")
 	return d, fmt.Sprintf("mysql://root@tcp(%s)/reap", d.address)
+}
+
+// EtcdTool returns etcdctl or etcdutl.
+func EtcdTool(t *testing.T, name string) string {
+	t.Helper()
+	return programOf(t, name, "etcd 3.7's "+name)
+}
+
+// EtcdCluster starts an etcd of three members, which begin with what the snapshot in this file holds, as etcdutl restores it. Every client is to
+// list anew. It returns the members and the endpoints for reap.
+func EtcdCluster(t *testing.T, snapshot string) (members [3]*Server, endpoints string) {
+	t.Helper()
+	var peers, named, clients []string
+	for i := range members {
+		members[i] = newServer(t, fmt.Sprintf("etcd-%d", i+1), syscall.SIGTERM)
+		peers = append(peers, "http://"+freeAddress(t))
+		named = append(named, members[i].name+"="+peers[i])
+		clients = append(clients, "http://"+members[i].address)
+	}
+	cluster := "--initial-cluster=" + strings.Join(named, ",")
+	for i, d := range members {
+		d.Prepare(t, EtcdTool(t, "etcdutl"), "snapshot", "restore", snapshot, "--data-dir="+d.path("data"), "--name="+d.name, cluster,
+			"--initial-advertise-peer-urls="+peers[i], "--bump-revision=1000000000", "--mark-compacted")
+		d.program = programOf(t, "etcd", "etcd 3.7")
+		d.args = []string{"--data-dir=" + d.path("data"), "--name=" + d.name, "--unsafe-no-fsync", cluster,
+			"--listen-client-urls=" + clients[i], "--advertise-client-urls=" + clients[i],
+			"--listen-peer-urls=" + peers[i], "--initial-advertise-peer-urls=" + peers[i]}
+		d.begin(t) // it takes clients when most members are there
+	}
+	for _, d := range members {
+		d.awaitClients(t)
+	}
+	return members, strings.Join(clients, ",")
 }
 
 // Etcd starts an etcd.

@@ -107,6 +107,13 @@ func (d *Server) run(t *testing.T, command ...string) {
 // Start starts the server again that Stop has ended, and returns when it takes clients. It fails the test if it does not within two minutes.
 func (d *Server) Start(t *testing.T) {
 	t.Helper()
+	d.begin(t)
+	d.awaitClients(t)
+}
+
+// begin starts the server's process.
+func (d *Server) begin(t *testing.T) {
+	t.Helper()
 	log, err := os.OpenFile(d.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		t.Fatal(err)
@@ -118,8 +125,13 @@ func (d *Server) Start(t *testing.T) {
 		t.Fatal(err)
 	}
 	d.cmd = cmd
+}
+
+// awaitClients returns when the server takes clients.
+func (d *Server) awaitClients(t *testing.T) {
+	t.Helper()
 	var refused error
-	err = wait.PollUntilContextTimeout(t.Context(), 20*time.Millisecond, 2*time.Minute, true, func(ctx context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(t.Context(), 20*time.Millisecond, 2*time.Minute, true, func(ctx context.Context) (bool, error) {
 		c, err := (&net.Dialer{}).DialContext(ctx, "tcp", d.address)
 		if err != nil {
 			refused = err

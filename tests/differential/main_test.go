@@ -45,7 +45,7 @@ type server struct {
 	dyn        dynamic.Interface
 }
 
-// start starts a server, which ends with the test.
+// start starts a server on the engine that REAP_TEST_ENGINE names, which ends with the test.
 func start(t *testing.T, name string, args ...string) *server {
 	t.Helper()
 	top := t.TempDir()
@@ -54,7 +54,7 @@ func start(t *testing.T, name string, args ...string) *server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := program.Server([]string{"HOME=" + top}, append([]string{"server", "--config=", "--data-dir", dir, "--https-listen-port", "0"}, args...)...)
+	cmd := program.Server([]string{"HOME=" + top}, append([]string{"server", "--config=", "--data-dir", dir, "--https-listen-port", "0"}, program.OnEngine(args)...)...)
 	cmd.Stdout, cmd.Stderr = log, log
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/reap-dev/reap/pkg/config"
+	"github.com/reap-dev/reap/tests/program"
 )
 
 // status returns what a GET is answered with.
@@ -60,7 +61,7 @@ func TestMetricsOfAllPartsAreOnOnePage(t *testing.T) {
 		t.Fatal(err)
 	}
 	datastores := "\nkine_"
-	if engine == config.EmbeddedEtcd {
+	if program.Engine == config.EmbeddedEtcd {
 		datastores = "\netcd_server_has_leader 1\n"
 	}
 	for _, want := range []string{

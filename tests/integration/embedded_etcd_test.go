@@ -3,6 +3,7 @@ package integration
 import (
 	"context"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -11,6 +12,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/reap-dev/reap/tests/databases"
 )
 
 // TestEmbeddedEtcdKeepsObjectsAndEndsCascades does what the other datastores are tried with.
@@ -24,6 +27,40 @@ func TestEmbeddedEtcdKeepsObjectsAndEndsCascades(t *testing.T) {
 	if err != nil || !slices.Equal(sockets, []string{filepath.Join(s.dir, "etcd.sock")}) {
 		t.Errorf("the sockets: %v, %v", sockets, err)
 	}
+}
+
+// TestStoreGrowsIntoACluster does what docs/datastore.md says, with etcd's own tools: the store of one machine becomes a cluster of three members, of which
+// one may be away.
+func TestStoreGrowsIntoACluster(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("needs etcd")
+	}
+	s := start(t, "--datastore-endpoint=etcd")
+	ns := s.namespace(t, "grown")
+	o := s.create(t, configMaps, ns, "owner")
+	s.createMany(t, 50, configMaps, ns, "dependent", owner(o))
+	s.createMany(t, 50, secrets, ns, "unowned")
+	socket := exec.Command(databases.EtcdTool(t, "etcdctl"), "--endpoints=unix://"+filepath.Join(s.dir, "etcd.sock"), "endpoint", "status")
+	if out, err := socket.CombinedOutput(); err != nil || !strings.Contains(string(out), "3.7") {
+		t.Errorf("%s: %v, %s", socket, err, out)
+	}
+	before := s.inventory(t)
+	s.stop(t)
+
+	store := filepath.Join(t.TempDir(), "store.db")
+	ok(t, "db", "export", "--format", "etcd", "--data-dir", s.dir, "--config=", store)
+	members, endpoints := databases.EtcdCluster(t, store)
+	s.restart(t, "--data-dir", s.dir, "--https-listen-port", "0", "--datastore-endpoint", endpoints)
+	before.mustBe(t, s.inventory(t), nil)
+	members[1].Stop()
+	s.delete(t, configMaps, o)
+	s.awaitCount(t, 0, configMaps, ns)
+	if n := s.count(t, secrets, ns); n != 50 {
+		t.Errorf("%d of 50 objects without an owner are left", n)
+	}
+	s.mustWork(t)
+	s.stop(t) // while it has a datastore
 }
 
 func TestSQLiteServesWhatHasNoStore(t *testing.T) {

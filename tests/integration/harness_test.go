@@ -67,7 +67,7 @@ func newServer(top string, args ...string) *server {
 	return &server{
 		top:  top,
 		dir:  dir,
-		args: append([]string{"--data-dir", dir, "--https-listen-port", "0"}, onEngine(args)...),
+		args: append([]string{"--data-dir", dir, "--https-listen-port", "0"}, program.OnEngine(args)...),
 		env:  []string{"HOME=" + top, "REAP_GC_CHECK=1s"},
 		log:  program.LogFile(top),
 	}
