@@ -3,13 +3,16 @@ package histories
 import (
 	"context"
 	"fmt"
+	"math"
 	"sync/atomic"
 	"time"
 
 	"go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
 )
 
 // window is how many bytes a server may send to a direct watch that does not read: the least that gRPC has.
@@ -38,7 +41,9 @@ func (w *watcher) runDirectly(ctx context.Context, last int64) {
 	defer close(w.ended)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	// A server may send all that a watch has missed in one answer. etcd's client takes any size.
 	conn, err := grpc.NewClient(w.direct.endpoint, grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(math.MaxInt32)),
 		grpc.WithInitialWindowSize(window), grpc.WithInitialConnWindowSize(window))
 	if err != nil {
 		w.err = err
@@ -76,6 +81,9 @@ func (w *watcher) follow(ctx context.Context, c etcdserverpb.WatchClient, missin
 	for {
 		r, err := s.Recv()
 		switch {
+		case status.Code(err) == codes.ResourceExhausted: // it would be again
+			w.err = err
+			return true
 		case err != nil:
 			return false // killed
 		case r.Created && !r.Canceled:
