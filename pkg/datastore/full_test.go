@@ -17,7 +17,6 @@ import (
 	kinemetrics "github.com/k3s-io/kine/pkg/metrics"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
-	"github.com/sirupsen/logrus"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -244,10 +243,7 @@ func same(t *testing.T, stored, acknowledged map[string]int64) {
 // TestCompactionOfAFullDisk: it fails without ending the process, and works when there is room.
 func TestCompactionOfAFullDisk(t *testing.T) {
 	dir := smallDisk(t, "24m")
-	logger := logrus.StandardLogger()
-	exit := logger.ExitFunc
-	logger.ExitFunc = func(int) { t.Error("kine has ended the process") }
-	t.Cleanup(func() { logger.ExitFunc = exit })
+	failIfKineExits(t)
 	dsn, err := openSQLite(t.Context(), dir, "normal")
 	if err != nil {
 		t.Fatal(err)

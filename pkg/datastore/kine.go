@@ -61,7 +61,8 @@ func startKine(ctx context.Context, o Options, endpointURL string, sock *socket)
 		}
 		b = k.sqlite
 	} else {
-		_, elsewhere, err := drivers.New(driverCtx, k.wg, driverConfig(o, endpointURL))
+		config := driverConfig(o, endpointURL)
+		_, elsewhere, err := drivers.New(driverCtx, k.wg, config)
 		if err != nil {
 			return nil, err
 		}
@@ -69,7 +70,11 @@ func startKine(ctx context.Context, o Options, endpointURL string, sock *socket)
 			k.endpoints = strings.Split(endpointURL, ",")
 			return k, nil
 		}
-		b = shared{elsewhere}
+		compacted, err := newCompacted(driverCtx, k.wg, config, elsewhere)
+		if err != nil {
+			return nil, err
+		}
+		b = shared{compacted}
 	}
 	if err := b.Start(driverCtx); err != nil {
 		return nil, fmt.Errorf("starting kine: %w", err)
