@@ -120,19 +120,23 @@ func TestRandomWorlds(t *testing.T) {
 
 // Each world has thousands of objects.
 func TestRulesHoldInLargeWorlds(t *testing.T) {
-	worlds := size.Of[uint64](1, 2, 8)
+	// Worlds with an even seed lose no events. Of these, 8, 10, 12 and 16 can be compared with the oracle before any time has passed, too.
+	seeds := []uint64{8, 1, 2, 3, 4, 10, 12, 16}[:size.Of(1, 2, 8)]
 	steps, deletes, drops, compared := 0, 0, 0, 0
-	for seed := range worlds {
-		w := worldOf(seed + 1)
+	for _, seed := range seeds {
+		w := worldOf(seed)
 		w.objects, w.steps, w.checkEvery, w.workers = 4000, 20_000, 5000, 8
-		w.relist, w.catalog, w.lossless = 2, 1, seed%2 == 1
+		w.relist, w.catalog, w.lossless = 2, 1, seed%2 == 0
 		m := run(t, w)
 		steps, deletes, drops = steps+m.steps, deletes+m.deletes, drops+m.drops
 		if w.lossless && m.plain && !m.stale {
-			compared++ // with the oracle before any time had passed, too
+			compared++
 		}
 	}
-	size.Power(t, fmt.Sprintf("seeds=1-%d worlds=%d steps=%d deletes=%d drops=%d compared=%d", worlds, worlds, steps, deletes, drops, compared))
+	size.Power(t, fmt.Sprintf("seeds=%v steps=%d deletes=%d drops=%d compared=%d", seeds, steps, deletes, drops, compared))
+	if compared == 0 {
+		t.Error("no world was compared with the oracle before time had passed")
+	}
 }
 
 func tryWorld(t *testing.T, seed uint64) *model { return run(t, worldOf(seed)) }
