@@ -19,14 +19,17 @@ const nearby = 1000
 type changes struct {
 	database *sql.DB
 	nearby   int64
+	// far finds the revisions of the range in the index, without the values. That is cheap where few of them are of the range.
+	far string
+}
+
+func newChanges(database *sql.DB, index string) *changes {
+	return &changes{database, nearby, changesWhere(fmt.Sprintf(`kv.id IN (SELECT same.id FROM kine AS same INDEXED BY %s
+		WHERE same.name >= ? AND same.name < ? AND same.id > ? ORDER BY same.id LIMIT ?)`, index))}
 }
 
 // near reads in the order of the log, and stops after a page or after some revisions. That is cheap where many of them are of the range.
 var near = changesWhere(`kv.id > ? AND kv.id <= ? AND kv.name >= ? AND kv.name < ?`) + " LIMIT ?"
-
-// far finds the revisions of the range in the index, without the values. That is cheap where few of them are of the range.
-var far = changesWhere(`kv.id IN (SELECT same.id FROM kine AS same INDEXED BY kine_name_id_index
-	WHERE same.name >= ? AND same.name < ? AND same.id > ? ORDER BY same.id LIMIT ?)`)
 
 // changesWhere has a row without a key if there is nothing: the current revision is always answered.
 func changesWhere(condition string) string {
@@ -42,7 +45,7 @@ func (c *changes) after(ctx context.Context, key, end string, revision, limit in
 	if err != nil || int64(len(batch.Events)) == limit || batch.CurrentRev <= to {
 		return batch, compacted, err
 	}
-	return c.query(ctx, far, key, end, revision, limit)
+	return c.query(ctx, c.far, key, end, revision, limit)
 }
 
 func (c *changes) query(ctx context.Context, statement string, args ...any) (server.EventBatch, int64, error) {

@@ -13,26 +13,26 @@ import (
 	"github.com/k3s-io/kine/pkg/logstructured/sqllog"
 )
 
-// logOfRows opens a database, which has one row, and ends with the test.
-func logOfRows(t testing.TB) *generic.Generic {
+// logOfRows opens a database without rows, which is closed with the test, and says which index its table has.
+func logOfRows(t testing.TB) (_ *generic.Generic, index string) {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
 	var wg sync.WaitGroup
 	t.Cleanup(wg.Wait)
 	t.Cleanup(stop)
 	config, d := sqliteConfig(t)
-	statements, err := sqliteStatements(ctx, &wg, config, d)
+	statements, index, err := sqliteStatements(ctx, &wg, config, d)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return statements
+	return statements, index
 }
 
 const insertChange = `INSERT INTO kine (id, name, created, deleted, create_revision, prev_revision, lease, value, old_value) VALUES (?, ?, ?, ?, ?, ?, 0, ?, ?)`
 
 // TestChangesAreThoseOfKine compares pages of random logs, from which a compaction has taken rows, with what kine's statement answers.
 func TestChangesAreThoseOfKine(t *testing.T) {
-	statements := logOfRows(t)
+	statements, index := logOfRows(t)
 	const rows = 600
 	r := rand.New(rand.NewPCG(1, 2))
 	tx, err := statements.DB.BeginTx(t.Context(), nil)
@@ -66,7 +66,8 @@ func TestChangesAreThoseOfKine(t *testing.T) {
 		kind := []string{"a", "b", "c", "d"}[r.IntN(4)]
 		key, end := "/registry/"+kind+"/", "/registry/"+kind+"0"
 		revision, limit := int64(r.IntN(rows+2)), int64(1+r.IntN(60))
-		c := &changes{statements.DB, int64(1 + r.IntN(100))}
+		c := newChanges(statements.DB, index)
+		c.nearby = int64(1 + r.IntN(100))
 		got, compacted, err := c.after(t.Context(), key, end, revision, limit)
 		if err != nil {
 			t.Fatal(err)
@@ -93,10 +94,10 @@ func TestChangesAreThoseOfKine(t *testing.T) {
 
 // TestCatchingUpReadsNoFurther: a page of changes is answered in the order of the log, or found in an index.
 func TestCatchingUpReadsNoFurther(t *testing.T) {
-	statements := logOfRows(t)
+	statements, index := logOfRows(t)
 	for statement, reads := range map[string]string{
-		near: "SEARCH kv USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)",
-		far:  "SEARCH same USING COVERING INDEX kine_name_id_index (name>? AND name<?)",
+		near:                                 "SEARCH kv USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)",
+		newChanges(statements.DB, index).far: "SEARCH same USING COVERING INDEX " + index + " (name>? AND name<?)",
 	} {
 		args := make([]any, strings.Count(statement, "?"))
 		for i := range args {
@@ -112,13 +113,13 @@ func TestCatchingUpReadsNoFurther(t *testing.T) {
 
 // BenchmarkCatchUp reads a page of 200 changes of 50,000 that a watch has missed.
 func BenchmarkCatchUp(b *testing.B) {
-	statements := logOfRows(b)
+	statements, index := logOfRows(b)
 	if _, err := statements.DB.ExecContext(b.Context(), `WITH RECURSIVE n(i) AS (SELECT 2 UNION ALL SELECT i + 1 FROM n WHERE i <= 100000)
 		INSERT INTO kine (id, name, created, deleted, create_revision, prev_revision, lease, value, old_value)
 		SELECT i, '/registry/' || iif(i % 1000, 'many', 'few') || '/' || i, 1, 0, i, 0, 0, randomblob(500), randomblob(500) FROM n`); err != nil {
 		b.Fatal(err)
 	}
-	ours := &changes{statements.DB, nearby}
+	ours := newChanges(statements.DB, index)
 	for _, of := range []string{"many", "few"} {
 		key, end := "/registry/"+of+"/", "/registry/"+of+"0"
 		b.Run(of+"/kine", func(b *testing.B) {

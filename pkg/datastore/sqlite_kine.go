@@ -30,7 +30,7 @@ import (
 //	watched        the driver's connections, which tell what fails
 func newSQLite(ctx context.Context, wg *sync.WaitGroup, cfg *drivers.Config, d *disk) (*backend, error) {
 	cfg.DataSourceName = strings.TrimPrefix(cfg.Endpoint, "sqlite://")
-	statements, err := sqliteStatements(ctx, wg, cfg, d)
+	statements, index, err := sqliteStatements(ctx, wg, cfg, d)
 	if err != nil {
 		return nil, err
 	}
@@ -39,7 +39,7 @@ func newSQLite(ctx context.Context, wg *sync.WaitGroup, cfg *drivers.Config, d *
 	rows.log = newWriteAhead(statements.DB, path)
 	wg.Go(func() { rows.run(ctx) })
 	kines := dialect{statements, rows}
-	log := wholeLog{SQLLog: sqllog.New(kines, wg, cfg), rows: kines, changes: &changes{statements.DB, nearby}, asked: func() *sqllog.SQLLog {
+	log := wholeLog{SQLLog: sqllog.New(kines, wg, cfg), rows: kines, changes: newChanges(statements.DB, index), asked: func() *sqllog.SQLLog {
 		asked := *cfg
 		asked.CompactInterval = 0
 		return sqllog.New(kines, wg, &asked)
@@ -48,24 +48,24 @@ func newSQLite(ctx context.Context, wg *sync.WaitGroup, cfg *drivers.Config, d *
 	return &backend{LogStructured: kine, log: log, watches: watch.NewHub(log, notifyEvery), counts: newCounter(kine.Count)}, nil
 }
 
-// sqliteStatements opens the database and returns kine's statements for it, with our reads.
-func sqliteStatements(ctx context.Context, wg *sync.WaitGroup, cfg *drivers.Config, d *disk) (*generic.Generic, error) {
+// sqliteStatements opens the database and returns kine's statements for it, with our reads, and the table's index of names and revisions.
+func sqliteStatements(ctx context.Context, wg *sync.WaitGroup, cfg *drivers.Config, d *disk) (_ *generic.Generic, index string, err error) {
 	driver := watchedDriver()
 	if driver == nil { // kine's connections, table and indexes
 		_, statements, err := sqlite.NewVariant(ctx, wg, sqliteDriver, cfg)
 		if err != nil {
-			return nil, d.seen(err, true)
+			return nil, "", d.seen(err, true)
 		}
-		cheapReads(statements)
-		return statements, nil
+		cheapReads(statements, kinesIndex)
+		return statements, kinesIndex, nil
 	}
 	connector := &watched{driver: driver, dsn: cfg.DataSourceName, disk: d}
 	statements, err := generic.OpenDB(ctx, wg, sqliteDriver, connector, cfg.ConnectionPoolConfig, "?", false, cfg.MetricsRegisterer)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
-	if err := makeTable(ctx, statements.DB); err != nil {
-		return nil, fmt.Errorf("making the table: %w", err)
+	if index, err = makeTable(ctx, statements.DB, d); err != nil {
+		return nil, "", fmt.Errorf("making the table: %w", err)
 	}
 	// What follows is what kine sets, but for the checkpoint.
 	statements.LastInsertID = true
@@ -92,32 +92,37 @@ func sqliteStatements(ctx context.Context, wg *sync.WaitGroup, cfg *drivers.Conf
 		}
 		return err.Error()
 	}
-	cheapReads(statements)
-	return statements, nil
+	cheapReads(statements, index)
+	if index == ourIndex {
+		cheapCounts(statements)
+	}
+	return statements, index, nil
 }
 
 // sqliteConstraintUnique is SQLite's extended result code of a row that is there already.
 const sqliteConstraintUnique = 19 | 8<<8
 
-// makeTable makes kine's table with two of its six indexes. No statement needs the others, and each is written with
-// every row: with all six a creation writes 45 kB, with two 28.
-func makeTable(ctx context.Context, db *sql.DB) error {
+// makeTable makes kine's table with two indexes instead of six, and returns the one of names and revisions. No statement needs the others,
+// and each is written with every row: with all six a creation writes 45 kB, with two 28.
+func makeTable(ctx context.Context, db *sql.DB, d *disk) (index string, err error) {
 	for _, statement := range []string{
 		`CREATE TABLE IF NOT EXISTS kine (id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT, created INTEGER, deleted INTEGER,
 			create_revision INTEGER, prev_revision INTEGER, lease INTEGER, value BLOB, old_value BLOB)`,
-		`CREATE INDEX IF NOT EXISTS kine_name_id_index ON kine (name, id)`,
 		`CREATE UNIQUE INDEX IF NOT EXISTS kine_name_prev_revision_uindex ON kine (name, prev_revision)`,
 		`DROP INDEX IF EXISTS kine_name_index`,
 		`DROP INDEX IF EXISTS kine_id_deleted_index`,
 		`DROP INDEX IF EXISTS kine_prev_revision_index`,
 		`DROP INDEX IF EXISTS kine_id_compact_rev_key_with_prev_revision_index`,
-		`PRAGMA wal_checkpoint(TRUNCATE)`,
 	} {
 		if _, err := db.ExecContext(ctx, statement); err != nil {
-			return err
+			return "", err
 		}
 	}
-	return nil
+	if index, err = makeIndex(ctx, db, d, indexWithin); err != nil {
+		return "", err
+	}
+	_, err = db.ExecContext(ctx, `PRAGMA wal_checkpoint(TRUNCATE)`)
+	return index, err
 }
 
 // cheapReads replaces kine's statements for lists, for one key and for the latest changes. There is one row without a key if there is
@@ -127,7 +132,7 @@ func makeTable(ctx context.Context, db *sql.DB) error {
 // read the keys in the order of an index, and stop after the page. kine's reads of one key and of the latest changes name what
 // they find twice, which SQLite answers with temporary tables: 330 µs instead of 60 for each deletion's read, and for each change
 // that watches are told of.
-func cheapReads(statements *generic.Generic) {
+func cheapReads(statements *generic.Generic, index string) {
 	read := func(name, columns, where, order string) *query.Named {
 		return query.New(fmt.Sprintf(`SELECT now.id, (%s), %s
 			FROM kine AS now LEFT JOIN kine AS kv %s
@@ -135,10 +140,10 @@ func cheapReads(statements *generic.Generic) {
 			%s`, generic.CompactRevSQL, "kv."+strings.ReplaceAll(columns, ", ", ", kv."), where, order), "?", false, name)
 	}
 	list := func(name, columns, atRevision string) *query.Named {
-		return read(name, columns, fmt.Sprintf(`INDEXED BY kine_name_id_index
+		return read(name, columns, fmt.Sprintf(`INDEXED BY %s
 			ON kv.name >= ? AND kv.name < ?
 			AND kv.id = (SELECT MAX(same.id) FROM kine AS same WHERE same.name = kv.name %s)
-			AND (kv.deleted = 0 OR ?)`, atRevision), "ORDER BY kv.name")
+			AND (kv.deleted = 0 OR ?)`, index, atRevision), "ORDER BY kv.name")
 	}
 	const atRevision = "AND same.id <= ?"
 	statements.ListCurrentSQL = list("ListCurrent", generic.Columns, "")
