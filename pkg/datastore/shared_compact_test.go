@@ -43,8 +43,8 @@ type breakable struct {
 	kill string
 }
 
-// TestCompactionMayLoseItsConnection: the process goes on, the log tells of it once, and the next compaction does the work. What has been
-// written stays, and what was read before can be read until then.
+// TestCompactionMayLoseItsConnection: the process goes on, the log tells of it once, and the next compaction does the work. Writes stay, and
+// old revisions can be read until then.
 func TestCompactionMayLoseItsConnection(t *testing.T) {
 	if testing.Short() {
 		t.Skip("needs PostgreSQL and MariaDB")

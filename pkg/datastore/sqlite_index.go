@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/dustin/go-humanize"
 	"github.com/k3s-io/kine/pkg/drivers/generic"
 	"github.com/k3s-io/kine/pkg/query"
 	"github.com/sirupsen/logrus"
@@ -62,7 +63,8 @@ func replaceIndex(ctx context.Context, db *sql.DB, d *disk, within time.Duration
 	}
 	// The index is a small part of the file. SQLite sorts it in a temporary file, and the log has it until it is taken in.
 	if free, known := d.free(); known && free < size+room {
-		return fmt.Errorf("the disk has %d bytes free, and should have as many as the database: %d", free, size)
+		return fmt.Errorf("%s of the disk are free, and the database has %s: it may take as much again for a moment",
+			humanize.IBytes(uint64(free)), humanize.IBytes(uint64(size)))
 	}
 	tx, err := db.BeginTx(limited, nil)
 	if err != nil {

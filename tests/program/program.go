@@ -1,5 +1,5 @@
-// Package program says what tests run as reap, and where it logs: the built binary that users have, or the test binary
-// itself, which has the race detector where the tests have it.
+// Package program says what tests run as reap, on which datastore, and where it logs. They run the built binary that users have, or the
+// test binary itself, which has the race detector where the tests have it.
 package program
 
 import (
