@@ -12,8 +12,12 @@ import (
 const (
 	// compactWithin is how long a step of a compaction may take. Nobody writes meanwhile.
 	compactWithin = 5 * time.Second
-	// compactAim is how long a step should take at most.
-	compactAim = time.Second
+	// compactAim is how long a step should take at most: so long writes wait for it.
+	compactAim = 50 * time.Millisecond
+	// compactFloor is how many revisions a step has all the same, unless it takes longer than compactSlow: on a slow card the sync alone
+	// takes longer than compactAim, and a compaction has to be faster than what is written.
+	compactFloor = 20
+	compactSlow  = time.Second
 )
 
 // compact compacts up to a revision and returns how many rows that has deleted. Each step is a transaction: what is done stays done, and
@@ -49,12 +53,24 @@ func (g *group) compactSome(ctx context.Context, to int64) (rows int64, done boo
 		return 0, false, nil
 	case err != nil:
 		return 0, false, err
-	case took > compactAim:
-		g.step = max(1, revisions/2)
-	case took < compactAim/4:
-		g.step = min(2*g.step, compactBatch)
+	case revisions == 0:
+		return 0, true, nil
 	}
-	return rows, revisions == 0, nil
+	g.step = nextStep(g.step, revisions, took)
+	return rows, false, nil
+}
+
+// nextStep returns how many revisions the next step has, after one that was to have step revisions, had some of them, and took that long.
+func nextStep(step, had int64, took time.Duration) int64 {
+	switch {
+	case took > compactSlow:
+		return max(1, had/2)
+	case took > compactAim && had > compactFloor:
+		return max(compactFloor, had/2)
+	case took < compactAim/4, step < compactFloor && took < compactSlow/4:
+		return min(2*step, compactBatch)
+	}
+	return step
 }
 
 // compactStep compacts in one transaction the revisions that follow on the compacted one, step of them at most. It begins where the

@@ -15,7 +15,8 @@ import (
 type slowHistory struct {
 	server.Dialect
 	t         *testing.T
-	each      time.Duration
+	each      time.Duration // for each revision
+	sync      time.Duration // for each transaction
 	compacted int64
 	steps     []int64 // the revisions of each transaction that has compacted
 }
@@ -39,7 +40,7 @@ func (t *slowTx) SetCompactRevision(_ context.Context, revision int64) error {
 
 func (t *slowTx) Compact(ctx context.Context, from, to int64) (int64, error) {
 	select {
-	case <-time.After(time.Duration(to-from) * t.history.each):
+	case <-time.After(time.Duration(to-from)*t.history.each + t.history.sync):
 		return to - from, nil
 	case <-ctx.Done():
 		return 0, ctx.Err()
@@ -94,6 +95,8 @@ func TestSlowCompactionComesToItsEnd(t *testing.T) {
 		longest time.Duration
 	}{
 		time.Microsecond:       {compactBatch, compactAim},
+		500 * time.Microsecond: {100, compactAim},
+		10 * time.Millisecond:  {compactFloor, 200 * time.Millisecond},
 		50 * time.Millisecond:  {20, compactWithin},
 		900 * time.Millisecond: {2, compactWithin},
 		3 * time.Second:        {1, compactWithin},
@@ -135,9 +138,17 @@ func TestSlowCompactionComesToItsEnd(t *testing.T) {
 				if last := h.steps[len(h.steps)-1]; last > want.most {
 					t.Errorf("the last step has %d revisions", last)
 				}
+				// A sync takes as long as here on a slow card, whatever the step has.
+				h.each, h.sync = 0, 100*time.Millisecond
+				if err := compactAsKine(ctx, dialect{h, g}, 4*compactBatch); err != nil {
+					t.Error(err)
+				}
+				if last := h.steps[len(h.steps)-2]; last != compactFloor {
+					t.Errorf("a step whose sync takes long has %d revisions", last)
+				}
 				// It is fast again.
-				h.each = 0
-				if err := compactAsKine(ctx, dialect{h, g}, 5*compactBatch); err != nil {
+				h.sync = 0
+				if err := compactAsKine(ctx, dialect{h, g}, 7*compactBatch); err != nil {
 					t.Error(err)
 				}
 				if last := h.steps[len(h.steps)-2]; last != compactBatch {

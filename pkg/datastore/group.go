@@ -37,7 +37,7 @@ type insertion struct {
 }
 
 func newGroup(database server.Dialect) *group {
-	return &group{database: database, rows: make(chan *insertion), turns: semaphore.NewWeighted(1), step: compactBatch}
+	return &group{database: database, rows: make(chan *insertion), turns: semaphore.NewWeighted(1), step: compactFloor}
 }
 
 // insert returns when the row is committed or refused. Whether it will be is unknown if ctx ends before.
