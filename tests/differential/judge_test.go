@@ -83,6 +83,50 @@ func TestJudgeKnowsOwnersThatHaveWaited(t *testing.T) {
 	}
 }
 
+// The world comes from a real run: an object whose owner waited only for a moment, and is now held by a finalizer, is deleted if the collector looked at
+// it during that moment.
+func TestJudgeKnowsDependentsOfOwnersThatWaitedForAMoment(t *testing.T) {
+	w := &world{objects: []*thing{
+		{kind: configMaps, name: "held", ns: "n", held: true}, {kind: configMaps, name: "dependent", ns: "n"}, {kind: configMaps, name: "below", ns: "n"},
+	}}
+	of := func(owner int) ref { return ref{owner, "v1", "ConfigMap", w.objects[owner].name, "false"} }
+	left := func(owner state, below bool, refs ...ref) map[int]*state {
+		all := map[int]*state{0: &owner}
+		if len(refs) > 0 {
+			all[1] = &state{refs: refs}
+		}
+		if below {
+			all[2] = &state{refs: []ref{of(1)}}
+		}
+		return all
+	}
+	ended, waits := state{deleting: true, finalizers: []string{hold}}, state{deleting: true, finalizers: []string{"foregroundDeletion", hold}}
+	seen := map[int]bool{0: true}
+	elsewhere := of(0)
+	elsewhere.name = "another"
+	for _, tc := range []struct {
+		name      string
+		one       map[int]*state
+		other     map[int]*state
+		waited    map[int]bool
+		permitted bool
+	}{
+		{"the dependent stays", left(ended, false, of(0)), left(ended, false), seen, true},
+		{"and what is below it", left(ended, true, of(0)), left(ended, false), seen, true},
+		{"the owner waits still", left(waits, false, of(0)), left(waits, false), seen, false},
+		{"the owner has never waited", left(ended, false, of(0)), left(ended, false), nil, false},
+		{"nobody has deleted the owner", left(state{}, false, of(0)), left(state{}, false), seen, false},
+		{"it names another", left(ended, false, elsewhere), left(ended, false), seen, false},
+		{"only what is below goes", left(ended, true, of(0)), left(ended, false, of(0)), seen, false},
+	} {
+		for _, pair := range [][2]map[int]*state{{tc.one, tc.other}, {tc.other, tc.one}} {
+			if reasons, bad, final := judge(w, pair[0], pair[1], tc.waited, nil); (len(bad) == 0) != tc.permitted || tc.permitted && !final {
+				t.Errorf("%s: permitted %q, not permitted %q", tc.name, reasons, bad)
+			}
+		}
+	}
+}
+
 // The world comes from a real run: an object has two owners in foreground deletion, of which one waited only for a moment. Before and after
 // that moment the collector drops the object's reference to the other owner; during it the collector deletes the object and drops nothing.
 func TestJudgeKnowsWhoWaitsForWhatWasKeptForAMoment(t *testing.T) {

@@ -32,7 +32,8 @@ const (
 	// before, depending on which of its owners was gone first.
 	chance = "the order of its owners' ends"
 	// moment: an owner has waited for its dependents, and a finalizer holds it now. If the collector looked at the
-	// dependent while the owner waited, and another owner keeps the dependent, the reference was dropped; else it was not.
+	// dependent while the owner waited, the dependent was deleted, or the reference was dropped if another owner keeps it; else
+	// neither was.
 	moment = "an owner that waited only for a moment"
 )
 
@@ -43,6 +44,7 @@ const (
 func judge(w *world, ours, theirs map[int]*state, waited map[int]bool, history func(int) []past) (reasons, bad []string, final bool) {
 	held, unblocked, left := heldUpstream(w, ours, theirs, waited), unblockedUpstream(w, ours, theirs, history), forgottenUpstream(w, ours, theirs)
 	lost, kept := misplacedUpstream(w, ours, theirs), keptForAMoment(w, ours, theirs, waited)
+	stays, staysHere := stayedAfterAMoment(w, theirs, ours, waited), stayedAfterAMoment(w, ours, theirs, waited)
 	for i := range w.objects {
 		a, b := ours[i], theirs[i]
 		switch {
@@ -59,7 +61,7 @@ func judge(w *world, ours, theirs map[int]*state, waited map[int]bool, history f
 			reasons = append(reasons, fmt.Sprintf("object %d: %s", i, chance))
 		case droppedHere(w, theirs, i, a, b, waited):
 			reasons = append(reasons, fmt.Sprintf("object %d: %s", i, dropped))
-		case kept[i] || inAMoment(ours, theirs, i, waited):
+		case kept[i] || stays[i] || staysHere[i] || inAMoment(ours, theirs, i, waited):
 			reasons, final = append(reasons, fmt.Sprintf("object %d: %s", i, moment)), true
 		default:
 			bad = append(bad, fmt.Sprintf("object %d: reap leaves %s,\n            upstream leaves %s", i, a, b))
@@ -108,6 +110,27 @@ func inAMoment(ours, theirs map[int]*state, i int, waited map[int]bool) bool {
 		}
 	}
 	return true
+}
+
+// stayedAfterAMoment returns the objects that were deleted in the other world alone, because all that they belong to waited only for a moment and
+// a finalizer holds it now; and their dependents.
+func stayedAfterAMoment(w *world, one, other map[int]*state, waited map[int]bool) map[int]bool {
+	stays := map[int]bool{}
+	for i := range w.objects { // owners come before their dependents
+		a, b := one[i], other[i]
+		if a == nil || a.deleting || b != nil && !b.deleting || len(a.refs) == 0 {
+			continue
+		}
+		stays[i] = !slices.ContainsFunc(a.refs, func(r ref) bool {
+			if r.owner < 0 || !names(w, i, r) {
+				return true
+			}
+			x, y := one[r.owner], other[r.owner]
+			held := waited[r.owner] && x != nil && y != nil && x.deleting && y.deleting && !x.waits() && !y.waits()
+			return !held && !stays[r.owner]
+		})
+	}
+	return stays
 }
 
 // keptForAMoment returns the objects that are held in both worlds and have lost a reference in one, because an owner that waited only
