@@ -20,9 +20,9 @@ import (
 	"github.com/reap-dev/reap/pkg/server"
 )
 
-const dbDescription = `stats shows what fills the datastore in the data directory of this machine's server, SQLite or the embedded etcd, export writes all of it into a file that others can read, and convert makes one of the other. For SQLite, check finds damage, and compact makes the file smaller; an etcd checks its log at each start, and gives free pages back by itself.
+const dbDescription = `stats shows what fills the datastore in the data directory of this machine's server, SQLite or the embedded etcd, check finds damage, export writes all of it into a file that others can read, and convert makes one of the other. compact makes the file of SQLite smaller; an etcd gives free pages back by itself.
 
-stats, check and export change no key, and the server may run meanwhile; compact and convert need it stopped. PostgreSQL, MySQL and an etcd elsewhere have tools of their own.`
+stats, check and export change no key, and the server may run meanwhile, except for checking an etcd. compact and convert need it stopped. PostgreSQL, MySQL and an etcd elsewhere have tools of their own.`
 
 const dbExamples = `reap db stats
 reap db check
@@ -37,14 +37,15 @@ HISTORY is what older revisions and deletions take; the embedded etcd does not t
 const statsExamples = `reap db stats
 reap db stats --data-dir /srv/reap -o json`
 
-const dbCheckDescription = `Reads all of the database: its log, its pages and indexes, how the revisions of each key build on each other, and whether each value can be decoded. It repairs nothing.
+const dbCheckDescription = `Reads all of the database: its log, its pages and indexes, how the revisions of each key build on each other, and whether each value can be decoded. It repairs nothing. The server may run meanwhile if it keeps its objects in SQLite; stop it to check an etcd.
 
-SQLite keeps no checksums: damage within a value may leave a value that can be decoded, and a log that was cut off at its end looks as after a power cut.
+Neither SQLite nor an etcd keeps checksums of its pages: damage within a value may leave a value that can be decoded. A log that was cut off at its end looks as after a power cut.
 
 Exit code 1: the database is damaged. 'reap snapshot restore' makes a new one and keeps the old one.`
 
 const dbCheckExamples = `reap db check
-reap db check --data-dir /srv/reap -o json`
+reap db check --data-dir /srv/reap -o json
+systemctl stop reap; reap db check; systemctl start reap`
 
 const compactDescription = `Writes the database anew without its free pages, so that its file becomes smaller. No server may run on the data directory, and the disk needs room for the new file beside the old one.
 
@@ -69,8 +70,8 @@ func dbCommand() *cli.Command {
 			}}),
 			dbSubcommand(dbCheckExamples, &cli.Command{
 				Name: "check", Usage: "find damage in the database", Description: dbCheckDescription,
-			}, dbWork{sqlite: true, verb: "checking", what: "rows", do: func(ctx context.Context, dir string, progress func(done, all int64)) (printable, error) {
-				c, err := datastore.CheckWholeSQLite(ctx, dir, progress)
+			}, dbWork{verb: "checking", what: "rows", do: func(ctx context.Context, dir string, progress func(done, all int64)) (printable, error) {
+				c, err := server.CheckStore(ctx, dir, progress)
 				return checkedDatabase{c}, err
 			}}),
 			dbSubcommand(compactExamples, &cli.Command{

@@ -223,11 +223,10 @@ func TestDBConvert(t *testing.T) {
 	if got := reap(t, nil, "db", "stats", "--data-dir", dir); got.code != exitOK || !strings.Contains(got.stdout, "/registry/configmaps/default/a") || strings.Contains(got.stdout, "history") {
 		t.Errorf("its statistics: %d: %s%s", got.code, got.stdout, got.stderr)
 	}
-	for _, command := range []string{"check", "compact"} {
-		if got := reap(t, nil, "db", command, "--data-dir", dir); got.code != exitUsage || !strings.Contains(got.stderr, "an etcd in "+dir) {
-			t.Errorf("%s: %d: %s", command, got.code, got.stderr)
-		}
+	if got := reap(t, nil, "db", "compact", "--data-dir", dir); got.code != exitUsage || !strings.Contains(got.stderr, "an etcd in "+dir) {
+		t.Errorf("compact: %d: %s", got.code, got.stderr)
 	}
+	checksEtcd(t, dir)
 	got = reap(t, nil, "db", "convert", "--data-dir", dir, "--to", "sqlite", "-o", "json")
 	var c server.Converted
 	if err := json.Unmarshal([]byte(got.stdout), &c); err != nil || c.From != "etcd" || c.To != "sqlite" || c.Keys != 1 || c.Revision <= c.OldRevision || c.Kept == "" {
@@ -235,5 +234,29 @@ func TestDBConvert(t *testing.T) {
 	}
 	if got := reap(t, nil, "db", "check", "--data-dir", dir); got.code != exitOK {
 		t.Errorf("the database: %s%s", got.stdout, got.stderr)
+	}
+}
+
+// checksEtcd checks the etcd of a data directory, and a damaged copy of it.
+func checksEtcd(t *testing.T, dir string) {
+	t.Helper()
+	if got := reap(t, nil, "db", "check", "--data-dir", dir); got.code != exitOK || !strings.Contains(got.stdout, "is in order") || got.stderr != "" {
+		t.Errorf("%d: %s%s", got.code, got.stdout, got.stderr)
+	}
+	damaged := t.TempDir()
+	if err := os.CopyFS(damaged, os.DirFS(dir)); err != nil {
+		t.Fatal(err)
+	}
+	logs, err := filepath.Glob(filepath.Join(damaged, "etcd", "member", "wal", "*.wal"))
+	if err != nil || len(logs) == 0 {
+		t.Fatal(logs, err)
+	}
+	if err := os.Truncate(logs[0], 100); err != nil {
+		t.Fatal(err)
+	}
+	got := reap(t, nil, "db", "check", "--data-dir", damaged, "-o", "json")
+	var c datastore.Checked
+	if err := json.Unmarshal([]byte(got.stdout), &c); err != nil || len(c.Problems) == 0 || got.code != exitRun || !strings.Contains(got.stderr, "reap snapshot restore") {
+		t.Errorf("damaged: %d: %s%s", got.code, got.stdout, got.stderr)
 	}
 }

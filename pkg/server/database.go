@@ -27,15 +27,7 @@ func CompactDatabase(ctx context.Context, dataDir string, progress func(done, al
 
 // ReadStore opens the store of a data directory for do, whether a server runs on it or not.
 func ReadStore(ctx context.Context, dataDir string, do func(*datastore.Opened) error) error {
-	_, err := datastore.EngineIn(dataDir)
-	exchanging, existsErr := exists(convertingFile(dataDir))
-	switch err := errors.Join(existsErr, checkFormat(dataDir), checkRestored(dataDir)); {
-	case err != nil:
-		return err
-	case exchanging:
-		return fmt.Errorf("a conversion of the datastore in %s was interrupted: run 'reap db convert' again, or start the server", dataDir)
-	}
-	if err != nil {
+	if err := mayBeRead(dataDir); err != nil {
 		return err
 	}
 	dir, err := openDataDir(dataDir)
@@ -52,6 +44,37 @@ func ReadStore(ctx context.Context, dataDir string, do func(*datastore.Opened) e
 	}
 	defer store.Close()
 	return do(store)
+}
+
+// mayBeRead returns an error unless the data directory has one store, which this build knows, and which no interrupted
+// command left half in its place.
+func mayBeRead(dataDir string) error {
+	exchanging, err := exists(convertingFile(dataDir))
+	if err := errors.Join(err, checkFormat(dataDir), checkRestored(dataDir)); err != nil {
+		return err
+	}
+	if exchanging {
+		return fmt.Errorf("a conversion of the datastore in %s was interrupted: run 'reap db convert' again, or start the server", dataDir)
+	}
+	_, err = datastore.EngineIn(dataDir)
+	return err
+}
+
+// CheckStore reads all of the store of a data directory and says what is damaged. A server may use an SQLite database
+// meanwhile; for an etcd it returns an error then.
+func CheckStore(ctx context.Context, dataDir string, progress func(done, all int64)) (datastore.Checked, error) {
+	if held, err := datastore.HoldsSQLite(dataDir); err != nil || held {
+		return datastore.CheckWholeSQLite(ctx, dataDir, progress)
+	}
+	if err := mayBeRead(dataDir); err != nil {
+		return datastore.Checked{}, err
+	}
+	dir, err := openDataDir(dataDir)
+	if err != nil {
+		return datastore.Checked{}, fmt.Errorf("an etcd cannot be checked while a server uses it: %w", err)
+	}
+	defer dir.close()
+	return datastore.CheckWholeEtcd(ctx, dataDir, progress)
 }
 
 // StoreStats says what the store of a data directory holds, whether a server runs on it or not.

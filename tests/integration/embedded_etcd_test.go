@@ -123,8 +123,10 @@ func TestStoreMovesBetweenEngines(t *testing.T) {
 		s.mustWork(t)
 	}
 	move(onEtcd) // as it was
-	run(t, "db", "check", "--data-dir", s.dir, "--config=").mustFail(t, "an etcd in "+s.dir, "etcdctl")
+	run(t, "db", "compact", "--data-dir", s.dir, "--config=").mustFail(t, "an etcd in "+s.dir, "etcdctl")
+	run(t, "db", "check", "--data-dir", s.dir, "--config=").mustFail(t, "while a server uses it", s.dir)
 	s.stop(t)
+	ok(t, "db", "check", "--data-dir", s.dir, "--config=")
 	wrong(onSQLite, "holds an etcd store", "--datastore-endpoint=etcd")
 	s.restart(t, onEtcd...)
 	move(onSQLite, "--engine=sqlite")

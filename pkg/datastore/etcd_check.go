@@ -1,0 +1,217 @@
+package datastore
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"go.etcd.io/bbolt"
+	bbolterrors "go.etcd.io/bbolt/errors"
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	"go.etcd.io/etcd/server/v3/storage/mvcc"
+	"go.etcd.io/etcd/server/v3/storage/schema"
+	"go.etcd.io/etcd/server/v3/storage/wal"
+	"go.etcd.io/etcd/server/v3/storage/wal/walpb"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/reap-dev/reap/pkg/datastore/dump"
+)
+
+// CheckWholeEtcd reads all of the embedded etcd of a data directory, which no server may use: its log with the checksums, the
+// pages of its database, how the revisions of each key build on each other, and the values. It changes nothing. A damaged
+// store is no error. Progress is called with the rows read and those that there are.
+//
+// The database has no checksums: damage inside a value may leave a value that decodes.
+func CheckWholeEtcd(ctx context.Context, dir string, progress func(done, all int64)) (Checked, error) {
+	c := &etcdCheck{Checked: Checked{Path: etcdDatabase(dir), Problems: []string{}}, log: newEtcdLog(etcdDir(dir))}
+	progress(0, 1) // the log and the pages, which do not tell how far they are
+	if err := c.readable(ctx, "the log", c.readLog); err != nil {
+		return Checked{}, err
+	}
+	if there, err := thereIs(c.Path); err != nil || !there {
+		c.problem("the database is missing") // etcd would make an empty one
+		return c.Checked, err
+	}
+	if err := c.readable(ctx, "the database", func() error { return c.database(ctx, progress) }); err != nil {
+		return Checked{}, err
+	}
+	if c.logged != nil && *c.logged < c.applied {
+		// etcd would take its next writes for ones that the database has, and leave them out.
+		c.problem("the log ends with entry %d, and the database holds what follows up to %d", *c.logged, c.applied)
+	}
+	return c.Checked, nil
+}
+
+type etcdCheck struct {
+	Checked
+	log       *etcdLog
+	logged    *uint64 // the last entry of the log; nil if the log cannot be read
+	applied   uint64  // the last entry of the log that the database holds
+	compacted int64   // the revision up to which only the newest of each key may be there
+}
+
+// readable runs do, and returns its error. What it panics with on damage is a problem of what it reads.
+func (c *etcdCheck) readable(ctx context.Context, what string, do func() error) error {
+	var err error
+	damage := c.log.guard(ctx, func() {
+		debug.SetPanicOnFault(true) // in this goroutine: the file may end where bbolt reads it
+		err = do()
+	})
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if damage != nil {
+		c.problem("%s cannot be read: %v", what, damage)
+	}
+	return err
+}
+
+// readLog reads what a start reads of the log.
+func (c *etcdCheck) readLog() error {
+	dir := filepath.Join(filepath.Dir(filepath.Dir(c.Path)), "wal")
+	snapshots, err := wal.ValidSnapshotEntries(c.log.logger(), dir)
+	if err != nil {
+		c.problem("the log in %s is damaged: %v", dir, err)
+		return nil
+	}
+	newest := &walpb.Snapshot{}
+	if len(snapshots) > 0 {
+		newest = snapshots[len(snapshots)-1]
+	}
+	w, err := wal.OpenForRead(c.log.logger(), dir, newest)
+	if err != nil {
+		c.problem("the log in %s cannot be opened: %v", dir, err)
+		return nil
+	}
+	defer func() { _ = w.Close() }() // nothing was written
+	_, _, entries, err := w.ReadAll()
+	if err != nil {
+		c.problem("the log in %s is damaged: %v", dir, err)
+		return nil
+	}
+	last := newest.GetIndex()
+	if n := len(entries); n > 0 {
+		last = entries[n-1].GetIndex()
+	}
+	c.logged = &last
+	return nil
+}
+
+// database reads the database. Only if all its pages are what they should be, the library may read the rows in them.
+func (c *etcdCheck) database(ctx context.Context, progress func(done, all int64)) (err error) {
+	file, err := os.Open(c.Path)
+	if err != nil {
+		return fmt.Errorf("opening the database: %w", err)
+	}
+	defer func() { _ = file.Close() }() // nothing was written
+	db, err := bbolt.Open(c.Path, 0o600, &bbolt.Options{ReadOnly: true, Timeout: time.Second})
+	switch {
+	case errors.Is(err, bbolterrors.ErrTimeout):
+		return fmt.Errorf("opening the database %s: another process uses it: stop it", c.Path)
+	case errors.Is(err, os.ErrPermission):
+		return fmt.Errorf("opening the database: %w", err)
+	case err != nil:
+		c.problem("the database cannot be read: %v", err)
+		return nil
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	return db.View(func(tx *bbolt.Tx) error {
+		size := int64(db.Info().PageSize)
+		pages := bboltPages{file: file, pageSize: size, seen: make([]bool, tx.Size()/size)}
+		err := pages.metas()
+		if err == nil {
+			err = pages.tree(uint64(tx.Cursor().Bucket().Root()), nil, nil)
+		}
+		if err != nil {
+			c.problem("the database is damaged: %v", err)
+			return nil
+		}
+		return c.rows(ctx, tx, progress)
+	})
+}
+
+// etcdRow is what the database says of a key at a revision.
+type etcdRow struct {
+	created, version int64 // 0 after a deletion
+	modified         int64
+}
+
+// rows checks the rows of keys, which come by their revisions.
+func (c *etcdCheck) rows(ctx context.Context, tx *bbolt.Tx, progress func(done, all int64)) error {
+	meta, rows := tx.Bucket(schema.Meta.Name()), tx.Bucket(schema.Key.Name())
+	if meta == nil || rows == nil {
+		c.problem("it is no database of etcd's: it has no keys or does not say what it holds")
+		return nil
+	}
+	c.applied = binary.BigEndian.Uint64(meta.Get(schema.MetaConsistentIndexKeyName))
+	for _, name := range [][]byte{schema.ScheduledCompactKeyName, schema.FinishedCompactKeyName} {
+		if at := meta.Get(name); at != nil {
+			c.compacted = max(c.compacted, mvcc.BytesToRev(at).Main)
+		}
+	}
+	all := int64(rows.Stats().KeyN)
+	newest := map[string]etcdRow{}
+	err := rows.ForEach(func(revision, value []byte) error {
+		c.Rows++
+		progress(c.Rows, all)
+		if what := c.wrong(revision, value, newest); what != "" {
+			c.problem("row %q: %s", revision, what)
+		}
+		return ctx.Err()
+	})
+	for _, r := range newest {
+		if r.version > 0 {
+			c.Keys++
+		}
+	}
+	return err
+}
+
+// wrong says what is wrong with a row; "" is nothing. It takes the row into newest.
+func (c *etcdCheck) wrong(revision, value []byte, newest map[string]etcdRow) string {
+	at := mvcc.BytesToRev(revision).Main // it panics unless this is one
+	var kv mvccpb.KeyValue
+	if err := proto.Unmarshal(value, &kv); err != nil {
+		return fmt.Sprintf("it cannot be decoded: %v", err)
+	}
+	key := string(kv.GetKey())
+	if key == "" {
+		return "it has no name"
+	}
+	before, known := newest[key]
+	if mvcc.IsTombstone(revision) {
+		newest[key] = etcdRow{modified: at}
+		if at > c.compacted && before.version == 0 {
+			return fmt.Sprintf("it deletes %q, which is not there", key)
+		}
+		return ""
+	}
+	row := etcdRow{created: kv.GetCreateRevision(), version: kv.GetVersion(), modified: at}
+	newest[key] = row
+	switch {
+	case kv.GetModRevision() != at:
+		return fmt.Sprintf("%q says that it is of revision %d", key, kv.GetModRevision())
+	case row.created <= 0 || row.created > at || row.version <= 0 || row.version > at-row.created+1:
+		return fmt.Sprintf("%q was created at revision %d and is version %d", key, row.created, row.version)
+	case row.version == 1 && row.created != at && at > c.compacted:
+		return fmt.Sprintf("%q is new, and was created at revision %d", key, row.created)
+	case row.version > 1 && at > c.compacted && !known:
+		return fmt.Sprintf("%q is version %d, and the one before is missing", key, row.version)
+	case known && row.version > 1 && (row.version != before.version+1 || row.created != before.created):
+		return fmt.Sprintf("%q is version %d of what was created at revision %d, and does not fit revision %d", key, row.version, row.created, before.modified)
+	case known && row.version == 1 && before.version > 0:
+		return fmt.Sprintf("%q is new, and was there since revision %d", key, before.modified)
+	}
+	if strings.HasPrefix(key, "/registry/") {
+		if _, err := dump.Identify(kv.GetValue()); err != nil {
+			return fmt.Sprintf("the value of %q cannot be decoded: %v", key, err)
+		}
+	}
+	return ""
+}

@@ -1,0 +1,271 @@
+package datastore
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"io/fs"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"go.etcd.io/bbolt"
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.etcd.io/etcd/server/v3/storage/mvcc"
+	"go.etcd.io/etcd/server/v3/storage/schema"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/reap-dev/reap/tests/size"
+)
+
+// stoppedEtcd makes the store of an etcd that was stopped, with history, deletions, and a compaction on its way. It returns the files, by
+// their paths in the data directory, and which keys there are.
+func stoppedEtcd(t *testing.T, random *rand.Rand) (files map[string][]byte, there map[string]int64) {
+	t.Helper()
+	dir := t.TempDir()
+	there = map[string]int64{}
+	s, err := Start(t.Context(), etcdOptions(dir))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := s.Client()
+	change(t, c, random, there, 400)
+	now, err := c.Get(t.Context(), "none")
+	if err == nil {
+		_, err = c.Compact(t.Context(), now.Header.Revision)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	change(t, c, random, there, 200)
+	_ = c.Close() // it has no connection
+	s.Stop()
+	return filesOf(t, dir), there
+}
+
+func filesOf(t *testing.T, dir string) map[string][]byte {
+	t.Helper()
+	files := map[string][]byte{}
+	err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+		if err != nil || !e.Type().IsRegular() {
+			return err
+		}
+		raw, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		name, err := filepath.Rel(dir, path)
+		files[name] = raw
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
+}
+
+// placed makes a data directory with these files.
+func placed(t *testing.T, files map[string][]byte) (dir string) {
+	t.Helper()
+	dir = t.TempDir()
+	for name, content := range files {
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+var etcdDatabaseName = filepath.Join("etcd", "member", "snap", "db")
+
+// checkedEtcd checks the store, which must not change.
+func checkedEtcd(t *testing.T, dir string) Checked {
+	t.Helper()
+	before := filesOf(t, dir)
+	c, err := CheckWholeEtcd(t.Context(), dir, func(int64, int64) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, content := range filesOf(t, dir) {
+		if !bytes.Equal(content, before[name]) {
+			t.Errorf("looking has changed %s", name)
+		}
+	}
+	return c
+}
+
+// TestDamageOfEtcdIsFound damages databases and logs at random places. A check finds it, or it has harmed nothing: a start succeeds, and every key
+// has the revisions that it had. One thing cannot be found, as the database keeps no checksums of its pages: other bytes within a value that can
+// still be decoded.
+func TestDamageOfEtcdIsFound(t *testing.T) {
+	seed := seedOf(t)
+	random := rand.New(rand.NewPCG(seed, 0))
+	files, there := stoppedEtcd(t, random)
+	if c := checkedEtcd(t, placed(t, files)); len(c.Problems) > 0 || c.Keys < int64(len(there)) || c.Rows <= c.Keys {
+		t.Fatalf("without damage: %+v, and there are %d keys", c, len(there))
+	}
+	logs := maps.Clone(files)
+	delete(logs, etcdDatabaseName)
+	if c := checkedEtcd(t, placed(t, logs)); len(c.Problems) != 1 || c.Problems[0] != "the database is missing" {
+		t.Errorf("without the database: %+v", c)
+	}
+	var names []string
+	for name, content := range files {
+		// What is behind the end of the log is zeros, of which damage is no damage.
+		if used := len(bytes.TrimRight(content, "\x00")); strings.HasSuffix(name, ".wal") && used > 0 {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	var found, harmless int
+	times := size.Of(30, 60, 600)
+	for range times {
+		name := etcdDatabaseName
+		if random.IntN(3) == 0 {
+			name = names[random.IntN(len(names))]
+		}
+		damaged := maps.Clone(files)
+		whole := files[name]
+		used := min(len(bytes.TrimRight(whole, "\x00"))+512, len(whole))
+		hurt, how := harm(whole[:used], random)
+		if len(hurt) == used {
+			hurt = append(hurt, whole[used:]...)
+		}
+		damaged[name] = hurt
+		dir := placed(t, damaged)
+		if c := checkedEtcd(t, dir); len(c.Problems) > 0 {
+			found++
+			continue
+		}
+		harmless++
+		s, err := Start(t.Context(), etcdOptions(dir))
+		if err != nil {
+			t.Errorf("%s, %s: it is not found, and a start says %v", name, how, err)
+			continue
+		}
+		c := s.Client()
+		got := map[string]int64{}
+		all, err := c.Get(t.Context(), "/registry/", clientv3.WithPrefix())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, kv := range all.Kvs {
+			got[string(kv.Key)] = kv.ModRevision
+		}
+		_ = c.Close() // it has no connection
+		s.Stop()
+		if fmt.Sprint(got) != fmt.Sprint(there) {
+			t.Errorf("%s, %s: it is not found, and there are other keys or revisions", name, how)
+		}
+	}
+	if found == 0 || harmless == 0 {
+		t.Error("the test has not tried what it should")
+	}
+	size.Power(t, fmt.Sprintf("seed=%d damaged=%d found=%d harmless=%d", seed, times, found, harmless))
+}
+
+// TestCheckFindsWrongRowsOfEtcd: rows as etcd never writes them, on pages that are whole.
+func TestCheckFindsWrongRowsOfEtcd(t *testing.T) {
+	files, _ := stoppedEtcd(t, rand.New(rand.NewPCG(1, 0)))
+	// last returns the newest row that is what a case is about: one that was not compacted away in front of.
+	last := func(t *testing.T, rows *bbolt.Bucket, want func(revision []byte, kv *mvccpb.KeyValue) bool) (revision []byte, kv *mvccpb.KeyValue) {
+		t.Helper()
+		c := rows.Cursor()
+		for k, v := c.Last(); k != nil; k, v = c.Prev() {
+			kv := &mvccpb.KeyValue{}
+			if err := proto.Unmarshal(v, kv); err != nil {
+				t.Fatal(err)
+			}
+			if want(k, kv) {
+				return slices.Clone(k), kv
+			}
+		}
+		t.Fatal("there is no such row")
+		return nil, nil
+	}
+	version := func(is func(int64) bool) func([]byte, *mvccpb.KeyValue) bool {
+		return func(k []byte, kv *mvccpb.KeyValue) bool { return !mvcc.IsTombstone(k) && is(kv.GetVersion()) }
+	}
+	isFirst, isLater := version(func(v int64) bool { return v == 1 }), version(func(v int64) bool { return v > 2 })
+	// with changes the newest row of a kind.
+	with := func(is func([]byte, *mvccpb.KeyValue) bool, do func(kv *mvccpb.KeyValue)) func(*testing.T, *bbolt.Bucket) error {
+		return func(t *testing.T, rows *bbolt.Bucket) error {
+			k, kv := last(t, rows, is)
+			do(kv)
+			raw, err := proto.Marshal(kv)
+			if err != nil {
+				return err
+			}
+			return rows.Put(k, raw)
+		}
+	}
+	for name, c := range map[string]struct {
+		do   func(*testing.T, *bbolt.Bucket) error
+		want string
+	}{
+		"no protobuf": {func(t *testing.T, rows *bbolt.Bucket) error {
+			k, _ := last(t, rows, isFirst)
+			return rows.Put(k, []byte{0xff})
+		}, "cannot be decoded"},
+		"no name":              {with(isFirst, func(kv *mvccpb.KeyValue) { kv.Key = nil }), "no name"},
+		"of another revision":  {with(isFirst, func(kv *mvccpb.KeyValue) { kv.ModRevision++ }), "says that it is of revision"},
+		"created later":        {with(isLater, func(kv *mvccpb.KeyValue) { kv.CreateRevision = kv.ModRevision + 1 }), "was created at revision"},
+		"more versions":        {with(isLater, func(kv *mvccpb.KeyValue) { kv.Version += kv.ModRevision }), "was created at revision"},
+		"new and old":          {with(isFirst, func(kv *mvccpb.KeyValue) { kv.CreateRevision-- }), "is new, and was created at"},
+		"another version":      {with(isLater, func(kv *mvccpb.KeyValue) { kv.Version-- }), "does not fit"},
+		"created elsewhere":    {with(isLater, func(kv *mvccpb.KeyValue) { kv.CreateRevision-- }), "does not fit"},
+		"a value of something": {with(isFirst, func(kv *mvccpb.KeyValue) { kv.Value = []byte{0} }), "the value of"},
+		"new over an old one": {with(isLater, func(kv *mvccpb.KeyValue) { kv.Version, kv.CreateRevision = 1, kv.ModRevision }),
+			"is new, and was there since"},
+		"a version without the one before": {func(t *testing.T, rows *bbolt.Bucket) error {
+			_, kv := last(t, rows, isFirst)
+			kv.Key, kv.Version = []byte("/elsewhere"), 2
+			kv.ModRevision, kv.CreateRevision = kv.GetModRevision()+1000, kv.GetModRevision()
+			raw, err := proto.Marshal(kv)
+			if err != nil {
+				return err
+			}
+			return rows.Put(mvcc.RevToBytes(mvcc.Revision{Main: kv.GetModRevision()}, mvcc.NewRevBytes()), raw)
+		}, "the one before is missing"},
+		"a deletion of nothing": {func(t *testing.T, rows *bbolt.Bucket) error {
+			k, kv := last(t, rows, func(k []byte, _ *mvccpb.KeyValue) bool { return mvcc.IsTombstone(k) })
+			kv.Key = []byte("/elsewhere")
+			raw, err := proto.Marshal(kv)
+			if err != nil {
+				return err
+			}
+			return rows.Put(k, raw)
+		}, "which is not there"},
+		"no revision": {func(_ *testing.T, rows *bbolt.Bucket) error { return rows.Put([]byte("x"), []byte("y")) }, "invalid revision"},
+		"more than the log has": {func(_ *testing.T, rows *bbolt.Bucket) error {
+			return rows.Tx().Bucket(schema.Meta.Name()).Put(schema.MetaConsistentIndexKeyName, binary.BigEndian.AppendUint64(nil, 1<<40))
+		}, "the log ends with entry"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := placed(t, files)
+			db, err := bbolt.Open(etcdDatabase(dir), 0o600, &bbolt.Options{Timeout: time.Second, NoFreelistSync: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := db.Update(func(tx *bbolt.Tx) error { return c.do(t, tx.Bucket(schema.Key.Name())) }); err != nil {
+				t.Fatal(err)
+			}
+			if err := db.Close(); err != nil {
+				t.Fatal(err)
+			}
+			if got := checkedEtcd(t, dir); !strings.Contains(strings.Join(got.Problems, "; "), c.want) {
+				t.Errorf("it finds %q, want %q", got.Problems, c.want)
+			}
+		})
+	}
+}
