@@ -15,7 +15,7 @@ const serverDescription = `Starts the datastore, the API server and the garbage 
 
 Every flag is also an environment variable, REAP_ and its name in capitals (REAP_DATA_DIR), and a key of the YAML file that --config names (data-dir: /srv/reap). A flag wins over the environment, the environment over the file, and the file over the default.
 
-Objects are kept in SQLite, or with --datastore-endpoint=etcd in an etcd within this process; 'reap db convert' moves them from one to the other. When one machine is not enough, make the store a cluster of etcd with etcd's own tools: stop the server, 'reap db export --format etcd store.db', 'etcdutl snapshot restore store.db' for each member, and start each server with --datastore-endpoint and the members' addresses.`
+Objects are kept in SQLite, or with --datastore-endpoint=etcd in an etcd within this process; 'reap db convert' moves them from one to the other. When one machine is not enough, make the store a cluster of etcd with etcd's own tools: stop the server, 'reap db export --format etcd store.db', then for each member 'etcdutl snapshot restore store.db --data-dir DIR --bump-revision 1000000000 --mark-compacted' with its --name, its --initial-advertise-peer-urls and the --initial-cluster of all, start the members with these, and each server with --datastore-endpoint and the members' addresses.`
 
 const serverExamples = `Run on this machine, and talk to it:
   reap server --data-dir ~/reap

@@ -27,6 +27,7 @@ type bench struct {
 	objects   int           // what all sizes are derived from
 	repeat    int           // how often each cascade runs
 	idle      time.Duration // for how long an idle server is watched
+	sync      time.Duration // what a sync takes on a slow disk
 	dir       string        // everything is kept below it, and removed at the end
 	report    report
 	spaces    int // namespaces made so far
@@ -56,6 +57,7 @@ func measures() []measure {
 		measure{"store/cascades", "SQLite and the embedded etcd side by side", (*bench).storeCascades},
 		measure{"store/full", "the same two with many objects", (*bench).storesFull},
 	)
+	all = append(all, measure{"slow-syncs", "what synced writes cost on a slow disk", (*bench).slowSyncs})
 	for _, a := range attacks {
 		all = append(all, measure{"hostile/" + a.name, a.about, func(b *bench, ctx context.Context) error { return b.hostile(ctx, a) }})
 	}
@@ -97,6 +99,7 @@ func run(ctx context.Context) error {
 	flag.IntVar(&b.objects, "objects", 2000, "`N`, what all sizes are derived from: wide and deep cascades have 5 N, those of store 10 N, a full server 10 N, full stores 50 N, an attack up to 25 N, a large graph 50 N")
 	flag.IntVar(&b.repeat, "repeat", 3, "how often each cascade runs; the median counts")
 	flag.DurationVar(&b.idle, "idle", time.Minute, "for how long an idle server is watched; half an hour shows more")
+	flag.DurationVar(&b.sync, "sync", 5*time.Millisecond, "what a sync takes on a slow disk")
 	flag.StringVar(&only, "only", "", "measure `NAME` alone, or a,b; hostile is all of hostile/…, store of store/…: "+strings.Join(names, ", "))
 	flag.StringVar(&file, "json", "", "also write the figures to `FILE`")
 	flag.Parse()

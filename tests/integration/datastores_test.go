@@ -9,7 +9,7 @@ import (
 	"github.com/reap-dev/reap/tests/databases"
 )
 
-// TestEachDatastoreKeepsObjectsAndEndsCascades runs a server on each supported datastore except SQLite. Cascades with every policy end, also after a
+// TestEachDatastoreKeepsObjectsAndEndsCascades runs a server on MariaDB and on an etcd of its own; TestSharedDatastore does on PostgreSQL. Cascades with every policy end, also after a
 // kill, objects of the maximum size are kept, and the server continues after a restart of the database.
 func TestEachDatastoreKeepsObjectsAndEndsCascades(t *testing.T) {
 	if testing.Short() {

@@ -12,7 +12,7 @@ import (
 )
 
 // TestSharedDatastore has two servers on one PostgreSQL: both serve, one collects, and when that one
-// dies in the middle of a cascade, the other finishes it.
+// dies in the middle of a cascade, the other finishes it. Cascades with every policy end there.
 func TestSharedDatastore(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -86,6 +86,7 @@ func TestSharedDatastore(t *testing.T) {
 		return l, err
 	})
 	leader.mustWork(t)
+	leader.mustDeleteByEveryPolicy(t)
 }
 
 // leaseHolder returns who leads, by the lease of the stock controller manager: reap takes its place.
