@@ -2,7 +2,9 @@ package datastore
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io/fs"
 	"maps"
@@ -267,5 +269,31 @@ func TestCheckFindsWrongRowsOfEtcd(t *testing.T) {
 				t.Errorf("it finds %q, want %q", got.Problems, c.want)
 			}
 		})
+	}
+}
+
+// TestEtcdWhoseLogHasLostItsEndIsNotStarted: etcd itself waits for ever then.
+func TestEtcdWhoseLogHasLostItsEndIsNotStarted(t *testing.T) {
+	t.Parallel() // it mostly waits
+	files, _ := stoppedEtcd(t, rand.New(rand.NewPCG(1, 0)))
+	dir := placed(t, files)
+	db, err := bbolt.Open(etcdDatabase(dir), 0o600, &bbolt.Options{Timeout: time.Second, NoFreelistSync: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = db.Update(func(tx *bbolt.Tx) error {
+		return tx.Bucket(schema.Meta.Name()).Put(schema.MetaConsistentIndexKeyName, binary.BigEndian.AppendUint64(nil, 1<<40))
+	})
+	if err := errors.Join(err, db.Close()); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	s, err := Start(ctx, etcdOptions(dir))
+	if err == nil {
+		s.Stop()
+	}
+	if err == nil || !strings.Contains(err.Error(), "its log ends with entry") || !strings.Contains(err.Error(), "reap snapshot restore") {
+		t.Errorf("it says %v", err)
 	}
 }
