@@ -130,7 +130,7 @@ func TestDamageOfEtcdIsFound(t *testing.T) {
 	}
 	slices.Sort(names)
 	var found, harmless int
-	times := size.Of(30, 60, 600)
+	times := size.Of(10, 20, 600)
 	for range times {
 		name := etcdDatabaseName
 		if random.IntN(3) == 0 {
