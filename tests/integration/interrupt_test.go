@@ -12,7 +12,7 @@ import (
 )
 
 // interruptedAfterATenth is how many objects a cascade has that is interrupted when a tenth of it is done.
-func interruptedAfterATenth() int { return size.Of(500, 500, 2000) }
+func interruptedAfterATenth() int { return size.Of(500, 500, 2000) / slowness }
 
 func TestCascadeSurvivesSIGTERM(t *testing.T) {
 	t.Parallel()
