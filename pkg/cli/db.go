@@ -37,7 +37,7 @@ HISTORY is what older revisions and deletions take; the embedded etcd does not t
 const statsExamples = `reap db stats
 reap db stats --data-dir /srv/reap -o json`
 
-const dbCheckDescription = `Reads all of the database: its log, its pages and indexes, how the revisions of each key build on each other, and whether each value can be decoded. It repairs nothing. The server may run meanwhile if it keeps its objects in SQLite; stop it to check an etcd.
+const dbCheckDescription = `Reads all of the database: its log, its pages and indexes, how the revisions of each key build on each other, and whether each value can be decoded and has the namespace, the name and the kind of its key. It repairs nothing. The server may run meanwhile if it keeps its objects in SQLite; stop it to check an etcd.
 
 Neither SQLite nor an etcd keeps checksums of its pages: damage within a value may leave a value that can be decoded. A log that was cut off at its end looks as after a power cut.
 

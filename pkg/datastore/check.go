@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-
-	"github.com/reap-dev/reap/pkg/datastore/dump"
 )
 
 // Checked is the result of CheckWholeSQLite. Its fields are stable.
@@ -36,7 +34,7 @@ func (c *Checked) problem(format string, args ...any) {
 // made of keys and revisions, and the values. It changes nothing. A damaged database is no error. Progress is called
 // with the rows read and those that there are.
 //
-// SQLite keeps no checksums of its pages: damage inside a value may leave a value that decodes.
+// SQLite keeps no checksums of its pages: damage inside a value may leave a value that decodes, and has the name that its key has.
 func CheckWholeSQLite(ctx context.Context, dir string, progress func(done, all int64)) (c Checked, err error) {
 	c.Path, c.Problems = sqlitePath(dir), []string{}
 	if err := mustExist(c.Path); err != nil {
@@ -132,6 +130,7 @@ func (c *Checked) rows(ctx context.Context, tx *sql.Tx, progress func(done, all 
 	}
 	defer func() { err = errors.Join(err, rows.Close()) }()
 	var before kineRow
+	places := places{}
 	for rows.Next() {
 		var r kineRow
 		var name sql.NullString
@@ -145,7 +144,7 @@ func (c *Checked) rows(ctx context.Context, tx *sql.Tx, progress func(done, all 
 		r.whole = created.Valid && deleted.Valid && prev.Valid && lease.Valid
 		c.Rows++
 		progress(c.Rows, all)
-		if what := r.wrong(before, compacted); what != "" {
+		if what := r.wrong(before, compacted, places); what != "" {
 			c.problem("revision %d, %q: %s", r.id, r.name, what)
 		}
 		if before.name != r.name && before.live() {
@@ -164,7 +163,7 @@ func (c *Checked) rows(ctx context.Context, tx *sql.Tx, progress func(done, all 
 func (r kineRow) live() bool { return r.name != "" && r.deleted == 0 && !bookkeeping(r.name) }
 
 // wrong says what is wrong with a row; "" is nothing. before is the row in front of it, by name and revision.
-func (r kineRow) wrong(before kineRow, compacted int64) string {
+func (r kineRow) wrong(before kineRow, compacted int64, places places) string {
 	switch {
 	case r.name == "":
 		return "it has no name"
@@ -193,10 +192,8 @@ func (r kineRow) wrong(before kineRow, compacted int64) string {
 	case r.create > 0 && r.create != before.createdAt():
 		return fmt.Sprintf("it was created at revision %d, and at %d according to revision %d", r.create, before.createdAt(), before.id)
 	}
-	if r.deleted == 0 && strings.HasPrefix(r.name, "/registry/") {
-		if _, err := dump.Identify(r.value); err != nil {
-			return fmt.Sprintf("its value cannot be decoded: %v", err)
-		}
+	if r.deleted == 0 {
+		return places.wrong(r.name, r.value)
 	}
 	return ""
 }

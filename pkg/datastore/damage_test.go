@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -37,11 +38,12 @@ func seedOf(t *testing.T) uint64 {
 }
 
 // object is a value as the API server stores it.
-func object(t *testing.T, name string, random *rand.Rand) string {
+func object(t *testing.T, key string, random *rand.Rand) string {
 	t.Helper()
-	notes := map[string]string{"note": strings.Repeat(name, 1+random.IntN(60))}
+	name := path.Base(key)
+	notes := map[string]string{"note": strings.Repeat(key, 1+random.IntN(60))}
 	if random.IntN(3) == 0 {
-		return fmt.Sprintf(`{"apiVersion":"example.com/v1","kind":"Thing","metadata":{"name":%q,"annotations":{"note":%q}}}`, name, notes["note"])
+		return fmt.Sprintf(`{"apiVersion":"example.com/v1","kind":"Thing","metadata":{"namespace":"default","name":%q,"annotations":{"note":%q}}}`, name, notes["note"])
 	}
 	raw, err := (&metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default", Annotations: notes}}).Marshal()
 	if err != nil {
@@ -276,6 +278,7 @@ func TestCheckFindsWrongRows(t *testing.T) {
 		"UPDATE kine SET create_revision = 0 WHERE " + changed:      "says when its key was created",
 		"UPDATE kine SET create_revision = id - 1 WHERE " + changed: "according to revision",
 		"UPDATE kine SET value = x'00' WHERE " + created:            "cannot be decoded",
+		"UPDATE kine SET value = replace(CAST(value AS TEXT), 'default', 'defualt') WHERE id = (SELECT max(id) FROM kine WHERE CAST(value AS TEXT) LIKE '{%')": "holds the Thing defualt/",
 	} {
 		dir := left(t, files)
 		db := database(t, dir, "normal")

@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"runtime/debug"
-	"strings"
 	"time"
 
 	"go.etcd.io/bbolt"
@@ -19,17 +18,15 @@ import (
 	"go.etcd.io/etcd/server/v3/storage/wal"
 	"go.etcd.io/etcd/server/v3/storage/wal/walpb"
 	"google.golang.org/protobuf/proto"
-
-	"github.com/reap-dev/reap/pkg/datastore/dump"
 )
 
 // CheckWholeEtcd reads all of the embedded etcd of a data directory, which no server may use: its log with the checksums, the
 // pages of its database, how the revisions of each key build on each other, and the values. It changes nothing. A damaged
 // store is no error. Progress is called with the rows read and those that there are.
 //
-// The database has no checksums: damage inside a value may leave a value that decodes.
+// The database has no checksums: damage inside a value may leave a value that decodes, and has the name that its key has.
 func CheckWholeEtcd(ctx context.Context, dir string, progress func(done, all int64)) (Checked, error) {
-	c := &etcdCheck{Checked: Checked{Path: etcdDatabase(dir), Problems: []string{}}, log: newEtcdLog(etcdDir(dir))}
+	c := &etcdCheck{Checked: Checked{Path: etcdDatabase(dir), Problems: []string{}}, log: newEtcdLog(etcdDir(dir)), places: places{}}
 	progress(0, 1) // the log and the pages, which do not tell how far they are
 	if err := c.readable(ctx, "the log", c.readLog); err != nil {
 		return Checked{}, err
@@ -54,6 +51,7 @@ type etcdCheck struct {
 	logged    *uint64 // the last entry of the log; nil if the log cannot be read
 	applied   uint64  // the last entry of the log that the database holds
 	compacted int64   // the revision up to which only the newest of each key may be there
+	places    places
 }
 
 // readable runs do, and returns its error. What it panics with on damage is a problem of what it reads.
@@ -208,10 +206,5 @@ func (c *etcdCheck) wrong(revision, value []byte, newest map[string]etcdRow) str
 	case known && row.version == 1 && before.version > 0:
 		return fmt.Sprintf("%q is new, and was there since revision %d", key, before.modified)
 	}
-	if strings.HasPrefix(key, "/registry/") {
-		if _, err := dump.Identify(kv.GetValue()); err != nil {
-			return fmt.Sprintf("the value of %q cannot be decoded: %v", key, err)
-		}
-	}
-	return ""
+	return c.places.wrong(key, kv.GetValue())
 }

@@ -108,7 +108,7 @@ func checkedEtcd(t *testing.T, dir string) Checked {
 
 // TestDamageOfEtcdIsFound damages databases and logs at random places. A check finds it, or it has harmed nothing: a start succeeds, and every key
 // has the revisions that it had. One thing cannot be found, as the database keeps no checksums of its pages: other bytes within a value that can
-// still be decoded.
+// still be decoded and has the same name.
 func TestDamageOfEtcdIsFound(t *testing.T) {
 	seed := seedOf(t)
 	random := rand.New(rand.NewPCG(seed, 0))
@@ -227,6 +227,7 @@ func TestCheckFindsWrongRowsOfEtcd(t *testing.T) {
 		"another version":      {with(isLater, func(kv *mvccpb.KeyValue) { kv.Version-- }), "does not fit"},
 		"created elsewhere":    {with(isLater, func(kv *mvccpb.KeyValue) { kv.CreateRevision-- }), "does not fit"},
 		"a value of something": {with(isFirst, func(kv *mvccpb.KeyValue) { kv.Value = []byte{0} }), "the value of"},
+		"under another name":   {with(isFirst, func(kv *mvccpb.KeyValue) { kv.Key = append(kv.Key, 'x') }), "holds the "},
 		"new over an old one": {with(isLater, func(kv *mvccpb.KeyValue) { kv.Version, kv.CreateRevision = 1, kv.ModRevision }),
 			"is new, and was there since"},
 		"a version without the one before": {func(t *testing.T, rows *bbolt.Bucket) error {

@@ -1,0 +1,44 @@
+package datastore
+
+import (
+	"fmt"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/reap-dev/reap/pkg/datastore/dump"
+)
+
+// places holds the key below which the API server keeps the objects of each kind. It makes a key of that, the namespace and the
+// name, which the object says as well.
+type places map[schema.GroupKind]string
+
+// wrong says what is wrong with a value or its key; "" is nothing. Encrypted values and those without a name tell nothing.
+func (p places) wrong(key string, value []byte) string {
+	id, err := dump.Identify(value)
+	if err != nil {
+		if strings.HasPrefix(key, "/registry/") {
+			return fmt.Sprintf("the value of %q cannot be decoded: %v", key, err)
+		}
+		return "" // somebody else's
+	}
+	if id.Kind == "" || id.Name == "" {
+		return ""
+	}
+	name := "/" + id.Name
+	if id.Namespace != "" {
+		name = "/" + id.Namespace + name
+	}
+	place, fits := strings.CutSuffix(key, name)
+	if !fits {
+		return fmt.Sprintf("%q holds the %s %s", key, id.Kind, name[1:])
+	}
+	kind := schema.FromAPIVersionAndKind(id.APIVersion, id.Kind).GroupKind()
+	switch known, ok := p[kind]; {
+	case !ok:
+		p[kind] = place
+	case known != place:
+		return fmt.Sprintf("%q holds a %s, and another one is below %s", key, kind, known)
+	}
+	return ""
+}
