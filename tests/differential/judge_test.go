@@ -127,6 +127,73 @@ func TestJudgeKnowsDependentsOfOwnersThatWaitedForAMoment(t *testing.T) {
 	}
 }
 
+// The world comes from a real run: an object names an owner by another name, beside one that keeps it and one of an unknown kind. The two latter
+// are orphaned. Only upstream has left the object the reference to the first, and collects it.
+func TestJudgeKnowsWhatReapFreesAndUpstreamCollects(t *testing.T) {
+	w := &world{objects: []*thing{
+		{kind: secrets, name: "secret", ns: "n", held: true}, {kind: configMaps, name: "unknown", ns: "n"},
+		{kind: configMaps, name: "object", ns: "n", refs: []reference{
+			{owner: 0, apiVersion: "v1", kind: "Secret", name: "another", wrong: "name"}, {owner: 1, apiVersion: "v1", kind: "Nothing", name: "unknown", wrong: "unknown kind"},
+		}},
+		{kind: configMaps, name: "below", ns: "n"},
+	}}
+	uids := []types.UID{"secret", "unknown", "object", "below"}
+	const another, rightly, unprovable = "another", "secret", ""
+	// history has the references that the object had last.
+	history := func(names ...string) func(int) []past {
+		return func(i int) []past {
+			o := &unstructured.Unstructured{Object: map[string]any{}}
+			o.SetUID(uids[i])
+			if i == 2 {
+				var refs []metav1.OwnerReference
+				for _, name := range names {
+					r := metav1.OwnerReference{APIVersion: "v1", Kind: "Secret", Name: name, UID: uids[0]}
+					if name == unprovable {
+						r = metav1.OwnerReference{APIVersion: "v1", Kind: "Nothing", Name: "unknown", UID: uids[1]}
+					}
+					refs = append(refs, r)
+				}
+				o.SetOwnerReferences(refs)
+			}
+			return []past{{from: 1, meta: o}}
+		}
+	}
+	// left has the objects that are there.
+	left := func(object, below bool, refs ...ref) map[int]*state {
+		all := map[int]*state{0: {finalizers: []string{hold}}}
+		if object {
+			all[2] = &state{refs: refs}
+		}
+		if below {
+			all[3] = &state{refs: []ref{{2, "v1", "ConfigMap", "object", "unset"}}}
+		}
+		return all
+	}
+	for _, tc := range []struct {
+		name         string
+		ours, theirs map[int]*state
+		history      func(int) []past
+		bad          int
+	}{
+		{"as it happens", left(true, false), left(false, false), history(another), 0},
+		{"and what is below it", left(true, true), left(false, false), history(another), 0},
+		{"only what is below goes", left(true, true), left(true, false), history(another), 1},
+		{"an owner was there", left(true, false), left(false, false), history(another, rightly), 1},
+		{"what nobody can prove was still there", left(true, false), left(false, false), history(another, unprovable), 1},
+		{"nothing was left", left(true, false), left(false, false), history(), 1},
+		{"reap has dropped nothing", left(true, false, ref{0, "v1", "Secret", "another", "unset"}), left(false, false), history(another), 1},
+		{"reap is the one that deletes", left(false, false), left(true, false), history(another), 1},
+	} {
+		if reasons, bad, final := judge(w, tc.ours, tc.theirs, nil, tc.history); len(bad) != tc.bad || final != (tc.bad == 0) {
+			t.Errorf("%s: permitted %q, not permitted %q", tc.name, reasons, bad)
+		}
+	}
+	w.objects[2].refs = w.objects[2].refs[:1]
+	if reasons, bad, _ := judge(w, left(true, false), left(false, false), nil, history(another)); len(bad) != 1 {
+		t.Errorf("without an unknown kind: permitted %q, not permitted %q", reasons, bad)
+	}
+}
+
 // The world comes from a real run: an object has two owners in foreground deletion, of which one waited only for a moment. Before and after
 // that moment the collector drops the object's reference to the other owner; during it the collector deletes the object and drops nothing.
 func TestJudgeKnowsWhoWaitsForWhatWasKeptForAMoment(t *testing.T) {

@@ -17,7 +17,8 @@ const (
 	// deletion, taking that for a ring.
 	guessed = "unblocked on a guess"
 	// dropped: upstream fails on an object with a reference whose owner can be neither proved nor disproved, and drops no
-	// reference from it; if another owner keeps the object, reap drops the references to owners that are gone or wait.
+	// reference from it; if another owner keeps the object, reap drops the references to owners that are gone or wait. When all
+	// other owners have been orphaned later, such a reference has upstream collect the object.
 	dropped = "dropped beside an unknown reference"
 	// forgotten: upstream never again looks at an object without a namespace that named an owner of a namespaced kind,
 	// until something changes it, and at one that named an owner of an unknown kind only after a delay that has grown
@@ -44,6 +45,7 @@ const (
 func judge(w *world, ours, theirs map[int]*state, waited map[int]bool, history func(int) []past) (reasons, bad []string, final bool) {
 	held, unblocked, left := heldUpstream(w, ours, theirs, waited), unblockedUpstream(w, ours, theirs, history), forgottenUpstream(w, ours, theirs)
 	lost, kept := misplacedUpstream(w, ours, theirs), keptForAMoment(w, ours, theirs, waited)
+	freed := freedHere(w, ours, theirs, history)
 	stays, staysHere := stayedAfterAMoment(w, theirs, ours, waited), stayedAfterAMoment(w, ours, theirs, waited)
 	for i := range w.objects {
 		a, b := ours[i], theirs[i]
@@ -57,6 +59,8 @@ func judge(w *world, ours, theirs map[int]*state, waited map[int]bool, history f
 			reasons, final = append(reasons, fmt.Sprintf("object %d: %s", i, forgotten)), true
 		case lost[i]:
 			reasons, final = append(reasons, fmt.Sprintf("object %d: %s", i, misplaced)), true
+		case freed[i]:
+			reasons, final = append(reasons, fmt.Sprintf("object %d: %s", i, dropped)), true
 		case byChance(w, ours, theirs, i):
 			reasons = append(reasons, fmt.Sprintf("object %d: %s", i, chance))
 		case droppedHere(w, theirs, i, a, b, waited):
@@ -88,6 +92,46 @@ func droppedHere(w *world, theirs map[int]*state, i int, a, b *state, waited map
 		}
 	}
 	return unprovable && n == len(a.refs)
+}
+
+// freedHere returns the objects that have no reference left in our world, and that upstream has deleted for references that reap dropped
+// earlier, beside one that nothing could be proved about; and the dependents of such objects.
+func freedHere(w *world, ours, theirs map[int]*state, history func(int) []past) map[int]bool {
+	freed := map[int]bool{}
+	for i, o := range w.objects { // owners come before their dependents
+		a, b := ours[i], theirs[i]
+		if a == nil || a.deleting || b != nil && !b.deleting {
+			continue
+		}
+		if len(a.refs) > 0 {
+			freed[i] = !slices.ContainsFunc(a.refs, func(r ref) bool { return r.owner < 0 || !freed[r.owner] || theirs[r.owner] != nil })
+			continue
+		}
+		if !slices.ContainsFunc(o.refs, func(r reference) bool { return cannotBeProved(w, i, ref{apiVersion: r.apiVersion, kind: r.kind}) }) {
+			continue
+		}
+		last := lastReferences(w, i, history)
+		freed[i] = len(last) > 0 && !slices.ContainsFunc(last, func(r ref) bool { return cannotBeProved(w, i, r) || !dangles(w, theirs, i, r) })
+	}
+	return freed
+}
+
+// lastReferences returns the references of an object in its last state.
+func lastReferences(w *world, i int, history func(int) []past) (refs []ref) {
+	all := history(i)
+	if len(all) == 0 {
+		return nil
+	}
+	for _, r := range all[len(all)-1].meta.GetOwnerReferences() {
+		owner := -1
+		for j := range w.objects {
+			if h := history(j); len(h) > 0 && h[0].meta.GetUID() == r.UID {
+				owner = j
+			}
+		}
+		refs = append(refs, ref{owner: owner, apiVersion: r.APIVersion, kind: r.Kind, name: r.Name})
+	}
+	return refs
 }
 
 // inAMoment is true if an object exists in both worlds and differs in references to owners that have waited, and

@@ -285,12 +285,16 @@ func (h *hostile) awaitQuiet(t *testing.T, when string) {
 		return len(unrest) == 0, strings.Join(unrest, "\n")
 	}
 	await(t, when+": rest", quiet)
-	for _, k := range h.open {
-		h.s.barrier(t, k, h.namespaceFor(k))
+	if h.kindsEnd(t) {
+		// Now the ends of their objects prove something to those that named a version that was not served. What that
+		// sets going takes several steps.
+		h.barriers(t)
+		await(t, when+": rest without some kinds", quiet)
 	}
-	h.s.cycleBarrier(t, h.namespaces[0])
+	h.barriers(t)
 	if ok, saw := quiet(t.Context()); !ok {
 		t.Errorf("%s: later: %v", when, saw)
+		h.explainWaiting(t)
 	}
 	w := h.world(t)
 	there := 0
@@ -300,6 +304,51 @@ func (h *hostile) awaitQuiet(t *testing.T, when string) {
 		}
 	}
 	t.Logf("%s: %d objects were made, %d are there, %d of them wait", when, len(h.all), there, len(w.waiting()))
+}
+
+// barriers waits until the collector has decided about what it knew.
+func (h *hostile) barriers(t *testing.T) {
+	t.Helper()
+	for _, k := range h.open {
+		h.s.barrier(t, k, h.namespaceFor(k))
+	}
+	h.s.cycleBarrier(t, h.namespaces[0])
+}
+
+// kindsEnd waits for the ends of the kinds that are going and have no objects any more, until the collector knows of them. It returns
+// whether there are any that it had not waited for.
+func (h *hostile) kindsEnd(t *testing.T) (some bool) {
+	t.Helper()
+	w := h.world(t)
+	for _, c := range h.custom {
+		if !c.going || c.ended || w.has(c.k) {
+			continue
+		}
+		h.s.awaitGone(t, definitions, c.crd)
+		h.s.awaitNoSeries(t, c.plural)
+		c.ended, some = true, true
+	}
+	return some
+}
+
+func (w *world) has(k kind) bool {
+	for _, o := range w.objects {
+		if o.k == k {
+			return true
+		}
+	}
+	return false
+}
+
+// explainWaiting logs what the collector says of objects that wait.
+func (h *hostile) explainWaiting(t *testing.T) {
+	t.Helper()
+	for _, o := range h.world(t).objects {
+		if waits(o) {
+			why, errs, _ := h.s.run(t, "why", o.k.gvr.GroupResource().String()+"/"+o.Name, "-n", o.Namespace)
+			t.Logf("%s%s", why, errs)
+		}
+	}
 }
 
 // checkHistory looks for what has gone and should not have, and what is free without anybody's wish.

@@ -45,6 +45,7 @@ type custom struct {
 	k                       kind
 	crd                     *unstructured.Unstructured // as long as it is there, or goes
 	going                   bool
+	ended                   bool // it was going, and the collector knows that it has gone
 }
 
 const (
@@ -120,7 +121,7 @@ func (h *hostile) changeKinds(t *testing.T, come, leave []int) {
 			if there, err := h.s.exists(t.Context(), definitions, c.crd); there || err != nil {
 				continue // something holds its objects
 			}
-			c.crd, c.going = nil, false
+			c.crd, c.going, c.ended = nil, false, false
 		}
 		if c.crd == nil {
 			c.k, c.crd = h.s.define(t, c.scope, c.plural, c.kindName)
