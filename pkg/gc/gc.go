@@ -208,8 +208,8 @@ func (c *Collector) holds() error {
 	return errors.New(strings.Join(why, "; "))
 }
 
-// workers returns the size of the pool. The store takes one write at a time: more
-// workers than this only hide the time between a request and its commit.
+// workers returns the size of the pool. More workers share each sync of a slow disk, and leave other clients less of the processor while
+// a cascade runs; docs/datastore.md has figures.
 func workers(want int) int {
 	if want > 0 {
 		return want

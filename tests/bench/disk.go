@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -18,24 +19,30 @@ import (
 // slowDisk is a file system (FUSE) on which each sync takes a given time at least, one after the other, as on a slow card.
 type slowDisk struct {
 	fs.LoopbackNode
-	syncs *sync.Mutex
+	syncs *syncs
 	takes time.Duration
 }
 
+// syncs is what a slow disk does one after the other.
+type syncs struct {
+	sync.Mutex
+	done atomic.Int64
+}
+
 // mountSlowDisk makes a directory below dir a slow disk, until unmount.
-func mountSlowDisk(dir string, takes time.Duration) (path string, unmount func() error, err error) {
+func mountSlowDisk(dir string, takes time.Duration) (path string, done *atomic.Int64, unmount func() error, err error) {
 	path, behind := filepath.Join(dir, "slow"), filepath.Join(dir, "behind")
 	for _, d := range []string{path, behind} {
 		if err := os.MkdirAll(d, 0o700); err != nil {
-			return "", nil, err
+			return "", nil, nil, err
 		}
 	}
 	var st syscall.Stat_t
 	if err := syscall.Stat(behind, &st); err != nil {
-		return "", nil, err
+		return "", nil, nil, err
 	}
 	root := &fs.LoopbackRoot{Path: behind, Dev: st.Dev}
-	top := &slowDisk{LoopbackNode: fs.LoopbackNode{RootData: root}, syncs: &sync.Mutex{}, takes: takes}
+	top := &slowDisk{LoopbackNode: fs.LoopbackNode{RootData: root}, syncs: &syncs{}, takes: takes}
 	root.RootNode = top
 	cached := time.Second // nobody else changes what is beneath
 	server, err := fs.Mount(path, top, &fs.Options{
@@ -43,9 +50,9 @@ func mountSlowDisk(dir string, takes time.Duration) (path string, unmount func()
 		MountOptions: fuse.MountOptions{DirectMountStrict: true, FsName: "slow", Name: "slow", MaxWrite: fuse.MAX_KERNEL_WRITE},
 	})
 	if err != nil {
-		return "", nil, fmt.Errorf("mounting a slow disk, for which this has to run as root on Linux with FUSE: %w", err)
+		return "", nil, nil, fmt.Errorf("mounting a slow disk, for which this has to run as root on Linux with FUSE: %w", err)
 	}
-	return path, server.Unmount, nil
+	return path, &top.syncs.done, server.Unmount, nil
 }
 
 // WrapChild implements fs.NodeWrapChilder.
@@ -63,6 +70,7 @@ func (d *slowDisk) Fsync(ctx context.Context, h fs.FileHandle, flags uint32) sys
 		errno = f.Fsync(ctx, flags)
 	}
 	time.Sleep(time.Until(until))
+	d.syncs.done.Add(1)
 	return errno
 }
 
@@ -73,7 +81,7 @@ func (b *bench) slowSyncs(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	slow, unmount, err := mountSlowDisk(dir, b.sync)
+	slow, done, unmount, err := mountSlowDisk(dir, b.sync)
 	if err != nil {
 		return err
 	}
@@ -81,7 +89,7 @@ func (b *bench) slowSyncs(ctx context.Context) (err error) {
 	cases := []struct{ name, datastore, durability string }{
 		{"SQLite, normal", "", "normal"}, {"SQLite, full", "", "full"}, {"etcd", "etcd", "full"},
 	}
-	spans := map[string][]span{}
+	spans, synced := map[string][]span{}, map[string]int64{}
 	sh := shape{kind: configMaps, items: flat, policy: metav1.DeletePropagationBackground}
 	datastore := b.datastore
 	defer func() { b.datastore = datastore }()
@@ -93,9 +101,11 @@ func (b *bench) slowSyncs(ctx context.Context) (err error) {
 				if _, _, err := b.cascade(ctx, s, sh, warmUp, own); err != nil {
 					return err
 				}
+				before := done.Load()
 				sp, _, err := b.cascade(ctx, s, sh, b.objects, own)
 				if err == nil {
 					say("  %s: %.0f objects/s", c.name, sp.rate())
+					synced[c.name] += done.Load() - before // those of the creations too
 					spans[c.name] = append(spans[c.name], sp)
 				}
 				return err
@@ -108,6 +118,7 @@ func (b *bench) slowSyncs(ctx context.Context) (err error) {
 	for _, c := range cases {
 		m := median(spans[c.name])
 		b.report.add("slow-syncs", fmt.Sprintf("%s, %d objects, %s a sync", c.name, m.objects, b.sync), m.rate(), "objects/s", nil)
+		b.report.add("slow-syncs", c.name+", to create and to delete", float64(synced[c.name])/float64(b.repeat*m.objects), "syncs/object", nil)
 	}
 	full, normal := median(spans["SQLite, full"]), median(spans["SQLite, normal"])
 	b.report.add("slow-syncs", "SQLite, full : normal", full.rate()/normal.rate(), "×", atLeast(0.5))
