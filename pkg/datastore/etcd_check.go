@@ -206,5 +206,8 @@ func (c *etcdCheck) wrong(revision, value []byte, newest map[string]etcdRow) str
 	case known && row.version == 1 && before.version > 0:
 		return fmt.Sprintf("%q is new, and was there since revision %d", key, before.modified)
 	}
-	return c.places.wrong(key, kv.GetValue())
+	if what := c.places.wrong(key, kv.GetValue()); what != "" {
+		return fmt.Sprintf("%q: %s", key, what)
+	}
+	return ""
 }

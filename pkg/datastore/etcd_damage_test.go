@@ -226,7 +226,7 @@ func TestCheckFindsWrongRowsOfEtcd(t *testing.T) {
 		"new and old":          {with(isFirst, func(kv *mvccpb.KeyValue) { kv.CreateRevision-- }), "is new, and was created at"},
 		"another version":      {with(isLater, func(kv *mvccpb.KeyValue) { kv.Version-- }), "does not fit"},
 		"created elsewhere":    {with(isLater, func(kv *mvccpb.KeyValue) { kv.CreateRevision-- }), "does not fit"},
-		"a value of something": {with(isFirst, func(kv *mvccpb.KeyValue) { kv.Value = []byte{0} }), "the value of"},
+		"a value of something": {with(isFirst, func(kv *mvccpb.KeyValue) { kv.Value = []byte{0} }), "its value cannot be decoded"},
 		"under another name":   {with(isFirst, func(kv *mvccpb.KeyValue) { kv.Key = append(kv.Key, 'x') }), "holds the "},
 		"new over an old one": {with(isLater, func(kv *mvccpb.KeyValue) { kv.Version, kv.CreateRevision = 1, kv.ModRevision }),
 			"is new, and was there since"},

@@ -13,12 +13,12 @@ import (
 // name, which the object says as well.
 type places map[schema.GroupKind]string
 
-// wrong says what is wrong with a value or its key; "" is nothing. Encrypted values and those without a name tell nothing.
+// wrong says what is wrong with a value or its key, without naming the key; "" is nothing. Encrypted values and those without a name tell nothing.
 func (p places) wrong(key string, value []byte) string {
 	id, err := dump.Identify(value)
 	if err != nil {
 		if strings.HasPrefix(key, "/registry/") {
-			return fmt.Sprintf("the value of %q cannot be decoded: %v", key, err)
+			return fmt.Sprintf("its value cannot be decoded: %v", err)
 		}
 		return "" // somebody else's
 	}
@@ -31,14 +31,14 @@ func (p places) wrong(key string, value []byte) string {
 	}
 	place, fits := strings.CutSuffix(key, name)
 	if !fits {
-		return fmt.Sprintf("%q holds the %s %s", key, id.Kind, name[1:])
+		return fmt.Sprintf("it holds the %s %s", id.Kind, name[1:])
 	}
 	kind := schema.FromAPIVersionAndKind(id.APIVersion, id.Kind).GroupKind()
 	switch known, ok := p[kind]; {
 	case !ok:
 		p[kind] = place
 	case known != place:
-		return fmt.Sprintf("%q holds a %s, and another one is below %s", key, kind, known)
+		return fmt.Sprintf("it holds a %s, and another one is below %s", kind, known)
 	}
 	return ""
 }

@@ -20,17 +20,17 @@ import (
 type slowDisk struct {
 	fs.LoopbackNode
 	syncs *syncs
-	takes time.Duration
 }
 
 // syncs is what a slow disk does one after the other.
 type syncs struct {
-	sync.Mutex
-	done atomic.Int64
+	turn  sync.Mutex
+	takes time.Duration
+	done  atomic.Int64
 }
 
 // mountSlowDisk makes a directory below dir a slow disk, until unmount.
-func mountSlowDisk(dir string, takes time.Duration) (path string, done *atomic.Int64, unmount func() error, err error) {
+func mountSlowDisk(dir string, takes time.Duration) (path string, s *syncs, unmount func() error, err error) {
 	path, behind := filepath.Join(dir, "slow"), filepath.Join(dir, "behind")
 	for _, d := range []string{path, behind} {
 		if err := os.MkdirAll(d, 0o700); err != nil {
@@ -42,7 +42,7 @@ func mountSlowDisk(dir string, takes time.Duration) (path string, done *atomic.I
 		return "", nil, nil, err
 	}
 	root := &fs.LoopbackRoot{Path: behind, Dev: st.Dev}
-	top := &slowDisk{LoopbackNode: fs.LoopbackNode{RootData: root}, syncs: &syncs{}, takes: takes}
+	top := &slowDisk{LoopbackNode: fs.LoopbackNode{RootData: root}, syncs: &syncs{takes: takes}}
 	root.RootNode = top
 	cached := time.Second // nobody else changes what is beneath
 	server, err := fs.Mount(path, top, &fs.Options{
@@ -52,19 +52,19 @@ func mountSlowDisk(dir string, takes time.Duration) (path string, done *atomic.I
 	if err != nil {
 		return "", nil, nil, fmt.Errorf("mounting a slow disk, for which this has to run as root on Linux with FUSE: %w", err)
 	}
-	return path, &top.syncs.done, server.Unmount, nil
+	return path, top.syncs, server.Unmount, nil
 }
 
 // WrapChild implements fs.NodeWrapChilder.
 func (d *slowDisk) WrapChild(context.Context, fs.InodeEmbedder) fs.InodeEmbedder {
-	return &slowDisk{LoopbackNode: fs.LoopbackNode{RootData: d.RootData}, syncs: d.syncs, takes: d.takes}
+	return &slowDisk{LoopbackNode: fs.LoopbackNode{RootData: d.RootData}, syncs: d.syncs}
 }
 
 // Fsync implements fs.NodeFsyncer.
 func (d *slowDisk) Fsync(ctx context.Context, h fs.FileHandle, flags uint32) syscall.Errno {
-	d.syncs.Lock()
-	defer d.syncs.Unlock()
-	until := time.Now().Add(d.takes)
+	d.syncs.turn.Lock()
+	defer d.syncs.turn.Unlock()
+	until := time.Now().Add(d.syncs.takes)
 	var errno syscall.Errno
 	if f, ok := h.(fs.FileFsyncer); ok { // a folder is not synced beneath
 		errno = f.Fsync(ctx, flags)
@@ -81,7 +81,7 @@ func (b *bench) slowSyncs(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	slow, done, unmount, err := mountSlowDisk(dir, b.sync)
+	slow, disk, unmount, err := mountSlowDisk(dir, b.sync)
 	if err != nil {
 		return err
 	}
@@ -101,11 +101,11 @@ func (b *bench) slowSyncs(ctx context.Context) (err error) {
 				if _, _, err := b.cascade(ctx, s, sh, warmUp, own); err != nil {
 					return err
 				}
-				before := done.Load()
+				before := disk.done.Load()
 				sp, _, err := b.cascade(ctx, s, sh, b.objects, own)
 				if err == nil {
 					say("  %s: %.0f objects/s", c.name, sp.rate())
-					synced[c.name] += done.Load() - before // those of the creations too
+					synced[c.name] += disk.done.Load() - before // those of the creations too
 					spans[c.name] = append(spans[c.name], sp)
 				}
 				return err

@@ -22,6 +22,7 @@ import (
 type bench struct {
 	reap      string        // the binary that is measured
 	datastore string        // of its servers; "" is SQLite
+	workers   int           // of each server's collector; 0 is its default
 	before    string        // another binary, for the store; "" is none
 	graph     string        // the compiled tests of pkg/gc/graph
 	objects   int           // what all sizes are derived from
@@ -94,6 +95,7 @@ func run(ctx context.Context) error {
 	var only, file string
 	flag.StringVar(&b.reap, "reap", "bin/reap", "the `binary` to measure")
 	flag.StringVar(&b.datastore, "datastore", "", "the `endpoint` of the servers' datastore, such as etcd (default: SQLite)")
+	flag.IntVar(&b.workers, "workers", 0, "the servers run with --gc-workers=`N` (default: theirs)")
 	flag.StringVar(&b.before, "before", "", "another `binary`: store compares it, with its default datastore")
 	flag.StringVar(&b.graph, "graph-test", "", "the compiled tests of pkg/gc/graph, a `binary`")
 	flag.IntVar(&b.objects, "objects", 2000, "`N`, what all sizes are derived from: wide and deep cascades have 5 N, those of store 10 N, a full server 10 N, full stores 50 N, an attack up to 25 N, a large graph 50 N")
@@ -106,8 +108,8 @@ func run(ctx context.Context) error {
 	if flag.NArg() > 0 {
 		return fmt.Errorf("unknown argument %s", flag.Arg(0))
 	}
-	if b.objects < 100 || b.repeat < 1 {
-		return errors.New("--objects must be 100 at least, and --repeat 1")
+	if b.objects < 100 || b.repeat < 1 || b.workers < 0 {
+		return errors.New("--objects must be 100 at least, --repeat 1, and --workers 0")
 	}
 	chosen := names
 	if only != "" {

@@ -69,6 +69,9 @@ func (b *bench) launch(dir string, args ...string) (*server, error) {
 	if b.datastore != "" {
 		args = append([]string{"--datastore-endpoint", b.datastore}, args...)
 	}
+	if b.workers > 0 {
+		args = append([]string{fmt.Sprintf("--gc-workers=%d", b.workers)}, args...)
+	}
 	s.cmd = exec.Command(b.reap, append([]string{"server", "--config=", "--data-dir", dir, "--https-listen-port", "0"}, args...)...)
 	s.cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + filepath.Dir(dir)}
 	// Signals to the benchmark's group are not for it: it is stopped in order. If the benchmark is killed, so is it.
