@@ -1,4 +1,4 @@
-package cli
+package manifest
 
 import (
 	"errors"
@@ -12,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/reap-dev/reap/pkg/gc/graph"
-	"github.com/reap-dev/reap/pkg/gc/relink"
 )
 
 // FuzzManifest rewrites every reference of anything that reads as manifests. What comes out reads as the same objects, with the new
@@ -38,18 +37,18 @@ func FuzzManifest(f *testing.F) {
 		if err := os.WriteFile(path, text, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		m, err := readManifest(path)
+		m, err := Read(path)
 		if err != nil {
 			return
 		}
 		var want [][]metav1.OwnerReference // of each object
 		aliased := false                   // one text stands for several references: what becomes of the others is not said
-		for i, o := range m.objects {
-			refs := o.object.GetOwnerReferences()
+		for i, o := range m.Objects {
+			refs := o.GetOwnerReferences()
 			want = append(want, refs)
 			for j, ref := range refs {
 				uid := types.UID(fmt.Sprintf("00000000-0000-4000-8000-%012d", 100*i+j))
-				// Links are one for each reference, and one of them rewrites all that are equal.
+				// One call changes all references that are equal.
 				for k := range j {
 					if graph.ReferenceOf(refs[k]) == graph.ReferenceOf(ref) {
 						uid = types.UID(fmt.Sprintf("00000000-0000-4000-8000-%012d", 100*i+k))
@@ -57,31 +56,31 @@ func FuzzManifest(f *testing.F) {
 					}
 				}
 				before := len(m.edits)
-				err := o.rewrite(relink.Link{Reference: graph.ReferenceOf(ref), Owner: graph.Node{Key: graph.Key{UID: uid}}})
+				err := o.SetOwnerUID(graph.ReferenceOf(ref), uid)
 				switch {
 				case err == nil:
-				case !errors.Is(err, errNotInText):
+				case !errors.Is(err, ErrNotInText):
 					t.Errorf("rewriting %+v: %v", ref, err)
 				case len(m.edits) > before:
 					aliased = true // of two that are equal one was found and one was not
 				}
 			}
 		}
-		objects := len(m.objects)
-		if err := m.write(); err != nil {
+		objects := len(m.Objects)
+		if err := m.Write(); err != nil {
 			t.Fatal(err)
 		}
 		edited := len(m.edits) > 0
-		after, err := readManifest(path)
+		after, err := Read(path)
 		if err != nil {
 			t.Fatalf("what was written cannot be read: %v", err)
 		}
-		if len(after.objects) != objects {
-			t.Fatalf("%d objects became %d", objects, len(after.objects))
+		if len(after.Objects) != objects {
+			t.Fatalf("%d objects became %d", objects, len(after.Objects))
 		}
 		changed := false
-		for i, o := range after.objects {
-			refs := o.object.GetOwnerReferences()
+		for i, o := range after.Objects {
+			refs := o.GetOwnerReferences()
 			if len(refs) != len(want[i]) {
 				t.Fatalf("%d references became %d", len(want[i]), len(refs))
 			}
@@ -94,10 +93,10 @@ func FuzzManifest(f *testing.F) {
 			if !aliased && !reflect.DeepEqual(refs, want[i]) {
 				t.Errorf("more than UIDs has changed: %+v, was %+v", refs, want[i])
 			}
-			o.object.SetOwnerReferences(nil)
-			m.objects[i].object.SetOwnerReferences(nil)
-			if !reflect.DeepEqual(o.object.Object, m.objects[i].object.Object) {
-				t.Errorf("more than references has changed: %v, was %v", o.object.Object, m.objects[i].object.Object)
+			o.SetOwnerReferences(nil)
+			m.Objects[i].SetOwnerReferences(nil)
+			if !reflect.DeepEqual(o.Object, m.Objects[i].Object) {
+				t.Errorf("more than references has changed: %v, was %v", o.Object, m.Objects[i].Object)
 			}
 		}
 		if changed && !edited {
