@@ -256,7 +256,7 @@ func (r *rotated) rotate(dataDir, pkiDir string, names []string) error {
 	kubeconfig := config.AdminKubeconfig(dataDir)
 	written, err := pki.RenewKubeconfig(kubeconfig, 0o600, pkiDir)
 	if err != nil {
-		return fmt.Errorf("the certificates are new, but not all of their use: %w", err)
+		return fmt.Errorf("the certificates are new, but updating the kubeconfig failed: %w", err)
 	}
 	if written && (len(names) == 0 || slices.Contains(names, "admin")) {
 		r.Kubeconfig = kubeconfig

@@ -39,7 +39,7 @@ reap db stats --data-dir /srv/reap -o json`
 
 const dbCheckDescription = `Reads all of the database: its log, its pages and indexes, how the revisions of each key build on each other, and whether each value can be decoded and has the namespace, the name and the kind of its key. It repairs nothing. The server may run meanwhile if it keeps its objects in SQLite; stop it to check an etcd.
 
-Neither SQLite nor an etcd keeps checksums of its pages: damage within a value may leave a value that can be decoded. A log that was cut off at its end looks as after a power cut.
+Neither SQLite nor an etcd keeps checksums of its pages: damage within a value may leave a value that can be decoded. A log that has lost its end looks the same as after a power cut.
 
 Exit code 1: the database is damaged. 'reap snapshot restore' makes a new one and keeps the old one.`
 

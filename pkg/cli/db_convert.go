@@ -19,9 +19,9 @@ const convertDescription = `Makes the SQLite database of a data directory an emb
 
 The new store is built beside the old one, and each key is compared, before it takes the old one's place. The old store is kept under a name that is shown; remove it when nobody needs it. If the command is interrupted, the old store is in its place, or the next run or start of the server completes the exchange: run it again.
 
-The server has to be told which store it uses: --datastore-endpoint=etcd, or datastore-endpoint: etcd in the configuration file, for etcd, and no such option for SQLite. It refuses to start on the other one's store.
+Set the server's option to match the new store: for etcd, --datastore-endpoint=etcd, or datastore-endpoint: etcd in the configuration file; for SQLite, no such option. With the other setting, the server refuses to start.
 
-Objects keep their UIDs and resourceVersions. The new store goes on at a later revision, so that every client lists everything anew. Events and whatever else goes by itself get all of their time again, as at each start of a server.
+Objects keep their UIDs and resourceVersions. The new store goes on at a later revision, so that every client lists everything anew. Events and all other keys that expire start their time to live anew, as at each start of a server.
 
 To go back with all that has changed since, convert again. To go back to what was, with the server stopped: move the new store's folder away, give the old one its name again, and restart whoever watches the server.`
 

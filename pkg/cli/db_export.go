@@ -24,13 +24,13 @@ const (
 	etcdSnapshot = "etcd"
 )
 
-const exportDescription = `Writes all keys of the datastore, as they are at one revision, into a file or to standard output. Nobody needs reap to read it. The server may run meanwhile, on SQLite and on the embedded etcd; no key changes.
+const exportDescription = `Writes all keys of the datastore, as they are at one revision, into a file or to standard output. It can be read without reap. The server may run meanwhile, on SQLite and on the embedded etcd; no key changes.
 
 --format jsonl writes a JSON object a line for each key: key, createRevision and modRevision, version (how often it has changed; SQLite does not count), ttlSeconds if it goes by itself, apiVersion, kind, namespace and name of the object, value (as it is stored, in base64) and object (the value as JSON). A value that was encrypted at rest stays encrypted, and its line has no object.
 
 --format etcd writes a snapshot of etcd, without history, for 'etcdutl snapshot restore'. The keys keep their revisions. It is built on the disk of the file first; for standard output, in the folder for temporary files.
 
-The export holds every secret in the clear: only its owner may read the file. It appears when it is complete, and replaces no other without --force. 'reap snapshot save' makes what reap itself can restore, with the keys and certificates.`
+The export holds every secret in the clear: only its owner may read the file. The file appears when it is complete, and replaces an existing one only with --force. For a backup that reap itself can restore, with the keys and certificates, use 'reap snapshot save'.`
 
 const exportExamples = `reap db export store.jsonl
 reap db export | jq -r 'select(.kind == "ConfigMap") | .namespace + "/" + .name'

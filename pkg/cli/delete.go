@@ -138,7 +138,7 @@ func (d *deletion) run(c *cli.Context, format string, p report.Plan) error {
 		ctx, stop := context.WithCancel(c.Context)
 		defer stop()
 		if f, err = d.server.follow(ctx, goes); err != nil {
-			return failed(fmt.Errorf("following the cascade is not possible: %w; nothing was deleted, --wait=false deletes without", err))
+			return failed(fmt.Errorf("cannot follow the cascade: %w; nothing was deleted; --wait=false deletes without waiting", err))
 		}
 	}
 	refused := d.delete(c.Context, &done)

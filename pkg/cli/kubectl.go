@@ -23,9 +23,9 @@ const kubectlName = "kubectl"
 
 const kubectlDescription = `Runs the kubectl of the server's own version, with everything that follows: flags, --help, plugins, the exit code.
 
-It talks to what --kubeconfig names, else $KUBECONFIG, else the reap server on this machine, whether it runs or not ($REAP_DATA_DIR and the configuration file say where that is), else ~/.kube/config. That server writes its kubeconfig anew when something else has changed it: what 'kubectl config' sets there does not last.
+It talks to what --kubeconfig names, else $KUBECONFIG, else the reap server on this machine, whether it runs or not ($REAP_DATA_DIR and the configuration file say where that is), else ~/.kube/config. That server writes its kubeconfig anew when something else has changed it, so changes made there with 'kubectl config' do not last.
 
-Called through a link by the name of kubectl, the program is kubectl and looks where kubectl looks. One by the name of kubectl-reap makes reap a plugin of any kubectl, which one by the name of kubectl_complete-reap completes: 'kubectl reap --help'.`
+Called through a link named kubectl, the program is kubectl and looks where kubectl looks. A link named kubectl-reap makes reap a plugin of any kubectl: 'kubectl reap --help'. A link named kubectl_complete-reap completes the plugin's arguments.`
 
 const kubectlExamples = `reap kubectl get pods --all-namespaces
 reap kubectl apply -f - < objects.yaml

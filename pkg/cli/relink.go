@@ -25,7 +25,7 @@ Pause the collector before the restore ('reap pause'), relink ('reap relink -A')
 
 With -f it rewrites the references in files instead, to owners that the cluster has already; nothing else in the files changes.
 
-A reference is left as it is if nothing has its owner's place, if that object is being deleted, or if its UID is that of an object which it does not name. The exit code is 1 if any is left, or could not be rewritten.`
+A reference is left as it is if there is no object where it says, if that object is being deleted, or if its UID is that of an object of another kind or name. The exit code is 1 if any is left, or could not be rewritten.`
 
 const relinkExamples = `reap relink -A --dry-run
 reap relink -n shop
@@ -47,7 +47,7 @@ func relinkCommand() *cli.Command {
 	)
 	return command(relinkExamples, &cli.Command{
 		Name:        "relink",
-		Usage:       "make references name their owners again after a restore or a copy",
+		Usage:       "give references their owners' new UIDs after a restore or a copy",
 		UsageText:   "reap relink [-n NAMESPACE | -A | -f FILE] [--dry-run] [--yes] [flags]",
 		Description: relinkDescription,
 		Flags:       flags,

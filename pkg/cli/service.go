@@ -21,11 +21,11 @@ const serviceExamples = `reap service install
 reap service status
 reap service uninstall`
 
-const installServiceDescription = `Writes the definition of the service and its environment file, links kubectl to the program where there is none, writes reap-uninstall.sh beside the program, and enables and starts the service. It returns when the server is ready. Only a service that something has changed for is restarted.
+const installServiceDescription = `Writes the definition of the service and its environment file, links kubectl to the program where there is none, writes reap-uninstall.sh beside the program, and enables and starts the service. It returns when the server is ready. A running service is restarted only if something has changed.
 
 ARGUMENTS are those of reap server. Without any, an installed service keeps the ones it has; the word server alone goes back to none. REAP_ variables in the environment go into the environment file /etc/reap/reap.env, where the others stay as they are.
 
-All settings are checked before anything is changed. Where neither systemd nor OpenRC is there, the links and reap-uninstall.sh are all that is written.`
+All settings are checked before anything is changed. Without systemd and OpenRC, only the links and reap-uninstall.sh are written.`
 
 const installServiceExamples = `reap service install
 reap service install -- --disable=gc --tls-san edge-1.example.com
@@ -34,7 +34,7 @@ REAP_LOG_LEVEL=debug reap service install --name bench`
 
 const uninstallServiceDescription = `Stops the service and removes what its installation wrote: the definition, the environment file, the links and, with the last service, the program. Data stays unless --purge is given; at a terminal it asks.
 
---purge removes a data directory that is not the service's own, such as /srv, only if it holds nothing but reap's data, without snapshots and older stores that are kept there, and none if something is mounted in it. All of this is checked before anything is removed.
+--purge removes no data directory in which something is mounted. It removes a data directory that is not the service's own, such as /srv, only if it holds nothing but reap's data, and neither snapshots nor older stores. All of this is checked before anything is removed.
 
 The script reap-uninstall.sh beside the program does the same.`
 

@@ -15,7 +15,7 @@ import (
 	"github.com/reap-dev/reap/pkg/gc/report"
 )
 
-const whyDescription = `Says why an object exists, or why it still exists although somebody has deleted it: what the collector knows of each of its owners, what blocks its deletion, down to the object that holds all others, until when it waits, and what happens next. For a namespace it says what is left in it, and which of that holds it. It also shows the commands that would free the object, and what each of them gives up.
+const whyDescription = `Says why an object exists, or why it still exists although somebody has deleted it: what the collector knows of each of its owners, what blocks its deletion, down to the object that holds all others, until when it waits, and what happens next. For a namespace it says what is left in it, and which of these objects hold it. It also shows the commands that would free the object, and what each of them gives up.
 
 Where no collector of reap answers, it lists the cluster's metadata and follows the rules of Kubernetes' own collector.`
 

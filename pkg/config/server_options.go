@@ -48,11 +48,11 @@ func (s *Server) options() []*option {
 		}),
 		intOption(&s.DatastoreReserve, checkReserve, acceptReserve, option{
 			name: "datastore-reserve", category: categoryStorage, placeholder: "MIB",
-			usage: "room that a file next to SQLite's or etcd's files keeps, in MiB: when the disk is full, it lets deletions " +
-				"through; 0 is none",
+			usage: "size in MiB of a reserve file next to SQLite's or etcd's files, which makes room for deletions when the disk is " +
+				"full; 0 is none",
 		}),
 		boolOption(&s.NewStore, option{
-			name: "new-store", category: categoryStorage, placeholder: "BOOL",
+			name: "new-store", category: categoryStorage,
 			usage: "start with an empty database although there was one before; otherwise that is an error, because clients " +
 				"would take the lost objects for deleted",
 		}),
@@ -115,19 +115,19 @@ func (g *GC) options() []*option {
 			name: "gc-resync", category: categoryCollector, placeholder: "INTERVAL",
 			usage: "how often to compare the collector's graph with fresh lists of all objects; 0: never",
 		}),
-		durationOption(&g.SyncTimeout, checkNotNegative, acceptForEver, option{
+		durationOption(&g.SyncTimeout, notNegative(acceptForEver), acceptForEver, option{
 			name: "gc-sync-timeout", category: categoryCollector, placeholder: "DURATION",
 			usage: "how long a foreground deletion waits without progress before the object is deleted anyway; 0: for ever",
 		}),
-		durationOption(&g.SyncTimeoutPerDependent, checkNotNegative, acceptForEver, option{
+		durationOption(&g.SyncTimeoutPerDependent, notNegative(acceptAdded), acceptAdded, option{
 			name: "gc-sync-timeout-per-dependent", category: categoryCollector, placeholder: "DURATION",
-			usage: "time added to --gc-sync-timeout for each object that still depends on the waiting one",
+			usage: "time added to --gc-sync-timeout for each object that still depends on the waiting one; 0: none",
 		}),
 		boolOption(&g.CycleDetection, option{
-			name: "gc-cycle-detection", category: categoryCollector, placeholder: "BOOL",
+			name: "gc-cycle-detection", category: categoryCollector,
 			usage: "break rings of objects that block each other in foreground deletion",
 		}),
-		durationOption(&g.Check, checkNotNegative, acceptForEver, option{
+		durationOption(&g.Check, notNegative(acceptCheck), acceptCheck, option{
 			name: "gc-check", category: categoryCollector, placeholder: "INTERVAL",
 			usage: "how often the collector verifies its own graph and logs inconsistencies, for development; 0: never",
 		}),
@@ -140,7 +140,7 @@ func (g *GC) options() []*option {
 			usage: "first start after 'reap snapshot restore': hold stops the collector and the controllers that delete " +
 				"objects until 'reap resume'; run starts them at once",
 		}),
-		durationOption(&g.OrphanTimeout, checkNotNegative, acceptForEver, option{
+		durationOption(&g.OrphanTimeout, notNegative(acceptForEver), acceptForEver, option{
 			name: "gc-orphan-timeout", category: categoryCollector, placeholder: "DURATION",
 			usage: "how long an orphaning deletion waits for resources that cannot be read; 0: for ever",
 		}),

@@ -57,7 +57,7 @@ func (w *writeAhead) keepShort(ctx context.Context) {
 	w.tryAt = left + w.long/4
 	log := logrus.WithError(err).WithField("bytes", left)
 	if within == busyTimeout {
-		log.Warn("the log of the database grows: reads that overlap keep it from being begun anew")
+		log.Warn("the log of the database grows: overlapping reads keep it from starting over")
 	} else {
 		log.Debug("reads keep the log of the database from being begun anew")
 	}

@@ -190,7 +190,7 @@ func (g *guard) run(ctx context.Context, client typedcorev1.ConfigMapsGetter) {
 			s, _, err := pause.Begin(ctx, client, guardedBy, g.reason(), g.now())
 			if err != nil {
 				if !told && ctx.Err() == nil {
-					g.log.WithError(err).Warn("cannot write down that the collector is paused; it is held all the same")
+					g.log.WithError(err).Warn("cannot record the pause in the ConfigMap; the collector stays paused")
 				}
 				told = true
 				return false, nil

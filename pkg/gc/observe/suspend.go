@@ -39,7 +39,7 @@ func (o *Observer) dropEnded() {
 		if o.definitions.end(gr, s.versions, s.server) {
 			delete(o.suspended, gr)
 			o.enqueue(o.graph.RemoveResource(gr, time.Now()))
-			o.log.WithField("resource", gr.String()).Info("what defined a resource that was no longer served has gone, and its objects with it")
+			o.log.WithField("resource", gr.String()).Info("the CRD or APIService of a resource that was no longer served is gone, and its objects with it")
 		}
 	}
 }
