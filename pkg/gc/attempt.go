@@ -296,7 +296,8 @@ func (a *attempt) warnOfWrongNamespaces() {
 		if told++; told > namedObjects {
 			return // an object with thousands of them is told about the first
 		}
-		a.tell.once(a.view.Resource, a.view.Record, o.Reference, ownerInWrongNamespace, "ownerRef [%s/%s, name: %s, uid: %s] does not exist in namespace %q",
+		// The texts are cut, as whoever wrote the reference chose them.
+		a.tell.once(a.view.Resource, a.view.Record, o.Reference, ownerInWrongNamespace, "ownerRef [%.300s/%.100s, name: %.300s, uid: %.100s] does not exist in namespace %q",
 			o.Reference.APIVersion, o.Reference.Kind, o.Reference.Name, o.Reference.UID, a.view.Record.Namespace)
 	}
 }

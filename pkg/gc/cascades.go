@@ -61,6 +61,9 @@ const (
 	// more than a tenth of a core.
 	measuredEvery = 200 * time.Millisecond
 	measuredShare = 10
+	// longestRoot is how many bytes the names and the UID of a root may have. Whoever writes a reference chooses them; no
+	// object has longer ones.
+	longestRoot = 1024
 	// climbed is how many owners of owners are looked at for the root.
 	climbed = 100
 )
@@ -77,7 +80,11 @@ func (c *cascades) collected(g *graph.Graph, v *graph.View, now time.Time) {
 	}
 	k := c.find(v)
 	if k == nil {
-		k = &cascade{root: rootOf(g, v), began: now}
+		root := rootOf(g, v)
+		if len(root.Group)+len(root.Resource)+len(root.Namespace)+len(root.Name)+len(root.UID) > longestRoot {
+			return
+		}
+		k = &cascade{root: root, began: now}
 		if known := c.of[k.root.UID]; known != nil {
 			k = known
 		} else if len(c.of) < membersKept {

@@ -1,9 +1,12 @@
 package gc
 
 import (
+	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
+	"unsafe"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -187,10 +190,10 @@ func TestFailuresAreRememberedUntilTheyEnd(t *testing.T) {
 	c.put("a", false)
 	c.put("b", false)
 	var f failures
-	f.failed(key("b"), 1, fmt.Errorf("no"), c.now.Add(time.Second))
-	f.failed(key("a"), 1, fmt.Errorf("denied"), c.now)
-	f.failed(key("a"), 2, fmt.Errorf("denied again"), c.now.Add(time.Minute))
-	f.failed(key("gone"), 1, fmt.Errorf("gone"), c.now)
+	f.failed(key("b"), "ns", 1, fmt.Errorf("no"), c.now.Add(time.Second))
+	f.failed(key("a"), "ns", 1, fmt.Errorf("denied"), c.now)
+	f.failed(key("a"), "ns", 2, fmt.Errorf("denied again"), c.now.Add(time.Minute))
+	f.failed(key("gone"), "ns", 1, fmt.Errorf("gone"), c.now)
 	list := f.list(c.Graph)
 	if len(list) != 2 || list[0].Object.Name != "a" || list[0].Failures != 2 || list[0].Error != "denied again" || !list[0].Since.Equal(c.now) {
 		t.Errorf("%+v", list)
@@ -200,9 +203,64 @@ func TestFailuresAreRememberedUntilTheyEnd(t *testing.T) {
 		t.Errorf("%+v", f.all)
 	}
 	for i := range 2 * failuresKept {
-		f.failed(key(fmt.Sprint(i)), 1, fmt.Errorf("no"), c.now)
+		f.failed(key(fmt.Sprint(i)), "ns", 1, fmt.Errorf("no"), c.now)
 	}
 	if len(f.all) > failuresKept {
 		t.Errorf("%d failures are remembered, want at most %d", len(f.all), failuresKept)
+	}
+}
+
+// TestManyFailuresOfOneNamespaceHideNoOthers: if there are too many, those of the namespace with the most are forgotten.
+func TestManyFailuresOfOneNamespaceHideNoOthers(t *testing.T) {
+	var f failures
+	now := time.Unix(0, 0)
+	for i := range 2 * failuresKept {
+		f.failed(key(fmt.Sprint("mine", i)), "mine", 1, fmt.Errorf("no"), now)
+	}
+	for i := range failuresKept {
+		k := key(fmt.Sprint("other", i))
+		f.failed(k, fmt.Sprint("other", i%7), 1, fmt.Errorf("no"), now)
+		if i < failuresKept/2 && f.of(k) == "" {
+			t.Fatalf("failure %d of other namespaces is not remembered", i)
+		}
+	}
+	n, most := 0, 0
+	for _, of := range f.in {
+		n, most = n+of, max(most, of)
+	}
+	if len(f.all) != failuresKept || n != failuresKept || most > failuresKept/8+1 {
+		t.Errorf("%d are remembered, counted as %v", len(f.all), f.in)
+	}
+	for k := range f.all {
+		f.forget(k)
+		f.forget(k)
+	}
+	if len(f.in) != 0 {
+		t.Errorf("of none %v are counted", f.in)
+	}
+}
+
+// TestLongErrorsAreNotKept: a webhook writes what it likes.
+func TestLongErrorsAreNotKept(t *testing.T) {
+	var f failures
+	long := strings.Repeat("x", 1<<20)
+	f.failed(key("a"), "ns", 1, errors.New(long), time.Unix(0, 0))
+	if kept := f.of(key("a")); len(kept) != errorKept || unsafe.StringData(kept) == unsafe.StringData(long) {
+		t.Errorf("%d bytes are kept, or all of the text", len(kept))
+	}
+}
+
+// TestLongRootsAreNotRemembered: whoever writes a reference chooses its name and UID, up to the size of an object.
+func TestLongRootsAreNotRemembered(t *testing.T) {
+	c := newCascading()
+	long := strings.Repeat("x", longestRoot)
+	for i := range 10 {
+		uid := fmt.Sprint("m", i)
+		c.put(uid, false, long+uid)
+		c.put("below-"+uid, false, uid)
+		c.collect(t, uid, true)
+	}
+	if len(c.of) != 0 {
+		t.Errorf("%d are remembered", len(c.of))
 	}
 }

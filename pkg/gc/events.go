@@ -31,15 +31,16 @@ var (
 	})
 	orphaningWaits = newEvent(event{
 		reason: "OrphaningWaits",
-		when: "The object was deleted with policy Orphan, and a resource that may hold dependents of it cannot be listed. The object " +
-			"stays until all dependents have been found.",
-		do: "Make the resource in the message readable again, or remove what serves it: `reap status` says how. `--gc-orphan-timeout` " +
-			"bounds the wait.",
+		when: "The object was deleted with policy Orphan, and a resource that may hold dependents of it cannot be listed, or a dependent cannot " +
+			"be changed because the API server refuses it (a quota, a LimitRange, a webhook). The object stays until all dependents have been " +
+			"found and freed.",
+		do: "Make the resource in the message readable again, or remove what serves it: `reap status` says how. Mend or delete the dependent " +
+			"that the message names. `--gc-orphan-timeout` bounds the wait.",
 	})
 	orphaningTimedOut = newEvent(event{
 		reason: "OrphaningTimedOut",
-		when: "An orphaning deletion has waited for `--gc-orphan-timeout`, and a resource still cannot be listed. The object has been " +
-			"deleted; dependents of that resource may still name it. They are freed when they turn up, as long as this process runs; a " +
+		when: "An orphaning deletion has waited for `--gc-orphan-timeout`, and a resource still cannot be listed or a dependent still cannot be " +
+			"changed. The object has been deleted; some dependents may still name it. They are freed when they turn up, as long as this process runs; a " +
 			"process that starts later collects them.",
 		do: "Make the resource readable again before the server is restarted. If it has been restarted, `reap pause`, make the resource " +
 			"readable, and remove the references that `reap lint -A` finds.",

@@ -25,6 +25,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
+	"k8s.io/utils/lru"
 
 	"github.com/reap-dev/reap/pkg/gc/act"
 	"github.com/reap-dev/reap/pkg/gc/decide"
@@ -164,7 +165,7 @@ func newCollector(o Options, queueOf func(name string, shape func(graph.Key) (st
 	tombstones := newTombstones()
 	c.attempts = &attempts{
 		graph: c.graph, actor: actor, queue: deletes, orphans: orphans, tombstones: tombstones,
-		verifier: &verifier{graph: c.graph, actor: actor, queue: deletes, now: clock},
+		verifier: &verifier{graph: c.graph, actor: actor, queue: deletes, failed: lru.New(failedKept), now: clock},
 		relist:   c.observer.Relist, options: c.decideOptions, guard: c.guard, tally: c.tally, cascades: c.cascades, tell: c.tell, now: clock, log: o.Log,
 	}
 	c.orphaner = &orphaner{
@@ -174,6 +175,7 @@ func newCollector(o Options, queueOf func(name string, shape func(graph.Key) (st
 		}, holds: c.holds},
 		paused: func(from, to time.Time) time.Duration { return c.gate.pauses().Within(from, to) },
 		gone: func(k graph.Key, rec *graph.Record) {
+			c.guard.notSeen(rec)
 			deletes.enqueue(c.graph.Deleted(k.Resource, rec, clock()))
 		},
 		tell: c.tell, now: clock,
@@ -273,6 +275,8 @@ func (c *Collector) run(ctx context.Context, started func()) error {
 		c.mu.Unlock()
 		s := c.graph.Stats()
 		c.log.WithFields(logrus.Fields{"workers": c.workers, "objects": s.Nodes, "references": s.Edges}).Info("collector is running")
+		c.deleting.queue.lanes.limitSlow(c.workers / 2)
+		c.orphans.queue.lanes.limitSlow(orphaners / 2)
 		for range c.workers {
 			working.Go(func() { c.deleting.work(ctx, calls) })
 		}

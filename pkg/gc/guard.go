@@ -97,7 +97,9 @@ func (g *guard) delete(v *graph.View, call func() (act.Outcome, error)) (act.Out
 	if !g.onLookups(v) {
 		return call()
 	}
-	l := lookup{g.now(), graph.Node{Key: v.Key, Record: v.Record}}
+	rec := v.Record
+	// Without references, which may be long.
+	l := lookup{g.now(), graph.Node{Key: v.Key, Record: &graph.Record{Namespace: rec.Namespace, Name: rec.Name, UID: rec.UID}}}
 	if !g.begin(l) {
 		return act.Failed, act.ErrPaused
 	}

@@ -16,6 +16,7 @@ type handle = unique.Handle[graph.Key]
 // ever needed: after a start with 100,000 objects that would be 25 MB of keys.
 type byHandle struct {
 	workqueue.TypedDelayingInterface[handle]
+	lanes *lanes // what the queue keeps them in
 }
 
 func (q byHandle) Add(k graph.Key) { q.TypedDelayingInterface.Add(unique.Make(k)) }
@@ -32,4 +33,8 @@ func (q byHandle) Get() (k graph.Key, shutdown bool) {
 	return h.Value(), false
 }
 
-func (q byHandle) Done(k graph.Key) { q.TypedDelayingInterface.Done(unique.Make(k)) }
+func (q byHandle) Done(k graph.Key) {
+	h := unique.Make(k)
+	q.lanes.done(h)
+	q.TypedDelayingInterface.Done(h)
+}

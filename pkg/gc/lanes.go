@@ -2,6 +2,7 @@ package gc
 
 import (
 	"container/heap"
+	"maps"
 	"sync"
 	"time"
 
@@ -20,12 +21,21 @@ const (
 	// debtsKept bounds for how many namespaces without waiting objects it is remembered
 	// that they have had more than their share.
 	debtsKept = 1024
+	// slowTurn is how long a turn may take before its namespace counts as slow, and slowFor for how long it then does: for longer
+	// than an object that fails waits for its next turn.
+	slowTurn = 2 * time.Second
+	slowFor  = 2*retryAtMost + time.Minute
+	// slowKept bounds how many namespaces count as slow.
+	slowKept = 1024
 )
 
 // lanes is what a queue keeps its objects in: first in, first out within a
 // namespace, and one namespace after the other. Twenty thousand objects of one
 // namespace do not keep ten of another waiting, nor does an object with thousands of
 // references: it costs its namespace many turns (stride scheduling, Waldspurger 1995).
+//
+// A webhook or an aggregated API that does not answer holds a worker for as long as a call may take. So all namespaces in which
+// turns take long have slowAtOnce workers together at most, and the others always have the rest.
 type lanes struct {
 	// shape returns an object's namespace and how many references it has.
 	shape func(graph.Key) (namespace string, references int)
@@ -43,10 +53,26 @@ type lanes struct {
 	// yet.
 	debts  map[string]uint64
 	length int
+	// slowAtOnce is how many objects of slow namespaces may be out at once; 0: any number.
+	slowAtOnce int
+	// out are the objects that have been taken and not been given back, and slowOut counts those of slow namespaces.
+	out     map[handle]turnUnderWay
+	slowOut int
+	slow    map[string]time.Time // until when a namespace counts as slow
+}
+
+// turnUnderWay is the turn of an object that is out.
+type turnUnderWay struct {
+	namespace string
+	since     time.Time
+	slow      bool // it counts in slowOut
 }
 
 func newLanes(shape func(graph.Key) (string, int), now func() time.Time) *lanes {
-	return &lanes{shape: shape, now: now, byNamespace: map[string]*lane{}, debts: map[string]uint64{}}
+	return &lanes{
+		shape: shape, now: now, byNamespace: map[string]*lane{}, debts: map[string]uint64{},
+		out: map[handle]turnUnderWay{}, slow: map[string]time.Time{},
+	}
 }
 
 // lane is the objects of one namespace, or all that have none.
@@ -97,19 +123,59 @@ func (l *lanes) lineUp(ln *lane) {
 	heap.Push(&l.turns, ln)
 }
 
-// Len returns how many objects are there.
+// Len returns how many objects may be taken now.
 func (l *lanes) Len() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	n := l.length
+	if l.full() {
+		for namespace := range l.slow {
+			if ln := l.byNamespace[namespace]; ln != nil && l.isSlow(namespace) {
+				n -= len(ln.light) + len(ln.heavy)
+			}
+		}
+	}
+	return n
+}
+
+// waiting returns how many objects are there, those too that may not be taken yet.
+func (l *lanes) waiting() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	return l.length
+}
+
+// limitSlow bounds how many objects of slow namespaces may be out at once.
+func (l *lanes) limitSlow(atOnce int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.slowAtOnce = max(1, atOnce)
+}
+
+// full is true if no more objects of slow namespaces may be taken.
+func (l *lanes) full() bool { return l.slowAtOnce > 0 && l.slowOut >= l.slowAtOnce }
+
+func (l *lanes) isSlow(namespace string) bool { return l.now().Before(l.slow[namespace]) }
+
+// first takes the lane whose turn it is out of the line. There is one.
+func (l *lanes) first() *lane {
+	var passed []*lane
+	for l.full() && len(l.turns) > 1 && l.isSlow(l.turns[0].namespace) {
+		passed = append(passed, heap.Pop(&l.turns).(*lane))
+	}
+	ln := heap.Pop(&l.turns).(*lane)
+	for _, slow := range passed {
+		heap.Push(&l.turns, slow)
+	}
+	return ln
 }
 
 // Pop takes the first object of the lane whose turn it is. There is one.
 func (l *lanes) Pop() handle {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	ln := heap.Pop(&l.turns).(*lane)
-	l.turn = ln.next
+	ln := l.first()
+	l.turn = max(l.turn, ln.next) // a slow lane that was passed over comes later than it was due
 	from := &ln.light
 	if len(ln.light) == 0 {
 		from = &ln.heavy
@@ -125,7 +191,37 @@ func (l *lanes) Pop() handle {
 		delete(l.byNamespace, ln.namespace)
 		l.owe(ln)
 	}
+	t := turnUnderWay{ln.namespace, l.now(), l.isSlow(ln.namespace)}
+	if t.slow {
+		l.slowOut++
+	}
+	l.out[item.key] = t
 	return item.key
+}
+
+// done ends the turn of an object that was taken. Whoever had it has to take the next one if there is any: it may be one
+// that nobody was allowed to take before.
+func (l *lanes) done(h handle) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	t, out := l.out[h]
+	if !out {
+		return
+	}
+	delete(l.out, h)
+	if t.slow {
+		l.slowOut--
+	}
+	now := l.now()
+	if now.Sub(t.since) < slowTurn {
+		return
+	}
+	if len(l.slow) >= slowKept {
+		maps.DeleteFunc(l.slow, func(_ string, until time.Time) bool { return !now.Before(until) })
+	}
+	if len(l.slow) < slowKept {
+		l.slow[t.namespace] = now.Add(slowFor)
+	}
 }
 
 // owe remembers when it is an empty lane's turn again.

@@ -2,10 +2,14 @@ package gc
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -46,7 +50,10 @@ type orphaner struct {
 // the owner. The dependents that the graph knows come first, a bounded number each turn. Before
 // it removes the finalizer, run lists dependents live, until a list finds none or the number of
 // passes is used up: a dependent that no event has shown yet would otherwise be collected. If a
-// resource cannot be listed, the owner waits.
+// resource cannot be listed, or a dependent cannot be changed, the owner waits.
+//
+// An object in another namespace than a namespaced owner is no dependent of it, whatever it names: it is left alone, so that it
+// cannot hold the owner.
 func (o *orphaner) run(ctx context.Context, k graph.Key) error {
 	v, ok := o.graph.View(k)
 	if !ok || v.Resource == nil || !v.Record.Deleting || !v.Record.Orphan {
@@ -57,15 +64,15 @@ func (o *orphaner) run(ctx context.Context, k graph.Key) error {
 	if owner == nil || err != nil {
 		return err
 	}
-	known, unserved := o.served(o.progress.unfreed(k, o.graph.Dependents(k.UID)))
+	known, unserved := o.served(o.progress.unfreed(k, within(v.Record.Namespace, o.graph.Dependents(k.UID))))
 	over := len(known) > freedPerTurn
 	if over {
 		known = known[:freedPerTurn]
 	}
-	if err := o.free(ctx, k, known); err != nil {
+	switch err := o.free(ctx, k, known); {
+	case err != nil && !o.goOnWithout(v, err):
 		return fmt.Errorf("orphaning: %w", err)
-	}
-	if over {
+	case err == nil && over:
 		return errTurnOver
 	}
 	for range passes {
@@ -83,10 +90,21 @@ func (o *orphaner) run(ctx context.Context, k graph.Key) error {
 			break
 		}
 		if err := o.free(ctx, k, late); err != nil {
-			return fmt.Errorf("orphaning: %w", err)
+			if !o.goOnWithout(v, err) {
+				return fmt.Errorf("orphaning: %w", err)
+			}
+			break
 		}
 	}
 	return o.letGo(ctx, v, owner)
+}
+
+// within returns those objects that are in a namespace; of no namespace all.
+func within(namespace string, objects []graph.Node) []graph.Node {
+	if namespace == "" {
+		return objects
+	}
+	return slices.DeleteFunc(objects, func(n graph.Node) bool { return n.Record.Namespace != namespace })
 }
 
 // served returns the dependents that can be reached; err names one that cannot, if there
@@ -142,35 +160,55 @@ func (o *orphaner) read(ctx context.Context, v graph.View) (*act.Object, error) 
 	return nil, nil
 }
 
+// errRefused is the error of dependents that the API server refuses to change.
+var errRefused = errors.New("the API server refuses to change dependents")
+
+// goOnWithout returns true if an orphaning deletion has waited long enough for dependents that the API server refuses to change.
+func (o *orphaner) goOnWithout(v graph.View, err error) bool {
+	return errors.Is(err, errRefused) && o.giveUp(v, err)
+}
+
 // giveUp returns true if an orphaning deletion has waited long enough for resources that
-// cannot be read. It tells the user either way.
+// cannot be read, or for dependents that cannot be changed. It tells the user either way.
 func (o *orphaner) giveUp(v graph.View, err error) bool {
 	began, first := o.progress.stuckSince(v.Key, o.now())
 	waited := o.now().Sub(began) - o.paused(began, o.now())
 	switch {
 	case o.timeout > 0 && waited >= o.timeout:
-		o.tell.warn(v.Resource, v.Record, orphaningTimedOut, "The object is deleted though dependents may not have been found in %s: %v", waited.Round(time.Second), err)
+		o.tell.warn(v.Resource, v.Record, orphaningTimedOut, "The object is deleted though dependents may still name it after %s: %v", waited.Round(time.Second), err)
 		return true
 	case first:
-		o.tell.warn(v.Resource, v.Record, orphaningWaits, "A resource that may hold dependents cannot be read: %v", err)
+		o.tell.warn(v.Resource, v.Record, orphaningWaits, "Some dependents cannot be found or freed: %v", err)
 	}
 	return false
 }
 
-// free takes the owner's references out of dependents, several at once.
+// free takes the owner's references out of dependents, several at once. A dependent that the API server refuses to change
+// (errRefused) keeps no other from being freed.
 func (o *orphaner) free(ctx context.Context, owner graph.Key, dependents []graph.Node) error {
 	pool, ctx := errgroup.WithContext(ctx)
 	pool.SetLimit(o.workers)
+	var refused atomic.Pointer[error]
 	for _, d := range dependents {
 		pool.Go(func() error {
 			err := o.freeOne(ctx, owner.UID, d)
-			if err == nil {
+			switch {
+			case err == nil:
 				o.progress.freed(owner, d)
+			case apierrors.IsForbidden(err) || apierrors.IsInvalid(err) || apierrors.IsBadRequest(err):
+				refused.Store(&err)
+				return nil
 			}
 			return err
 		})
 	}
-	return pool.Wait()
+	if err := pool.Wait(); err != nil {
+		return err
+	}
+	if err := refused.Load(); err != nil {
+		return fmt.Errorf("%w: %w", errRefused, *err)
+	}
+	return nil
 }
 
 // freeOne takes the owner's references out of one dependent: all that name its

@@ -52,7 +52,8 @@ func (p *pool) workOn(ctx context.Context, k graph.Key) {
 	case errors.Is(err, errPutAside):
 	case err != nil && ctx.Err() == nil:
 		times := p.queue.retry(k, err)
-		p.failing.failed(k, times, err, p.now())
+		namespace, _ := p.queue.lanes.shape(k)
+		p.failing.failed(k, namespace, times, err, p.now())
 		p.logFailure(k, times, err)
 	case err == nil:
 		p.queue.succeeded(k)

@@ -49,7 +49,7 @@ func (c *Collector) Status() report.Status {
 }
 
 func (q *queue) report(name string) report.Queue {
-	return report.Queue{Name: name, Length: q.Len(), OldestSeconds: q.lanes.age().Seconds()}
+	return report.Queue{Name: name, Length: q.lanes.waiting(), OldestSeconds: q.lanes.age().Seconds()}
 }
 
 // pauseReport returns the pause, or nil if there is none.

@@ -34,8 +34,8 @@ const AfterFailure = time.Nanosecond
 // NewSteps prepares a collector.
 func NewSteps(o StepsOptions) (*Steps, error) {
 	queues := map[string]workqueue.TypedDelayingInterface[graph.Key]{deleteQueue: o.Deletes, orphanQueue: o.Orphans}
-	c, err := newCollector(o.Options, func(name string, _ func(graph.Key) (string, int), _ func() time.Time) *queue {
-		return &queue{TypedDelayingInterface: queues[name], backoff: workqueue.NewTypedItemFastSlowRateLimiter[graph.Key](AfterFailure, AfterFailure, 0)}
+	c, err := newCollector(o.Options, func(name string, shape func(graph.Key) (string, int), now func() time.Time) *queue {
+		return &queue{TypedDelayingInterface: queues[name], lanes: newLanes(shape, now), backoff: workqueue.NewTypedItemFastSlowRateLimiter[graph.Key](AfterFailure, AfterFailure, 0)}
 	})
 	if err != nil {
 		return nil, err

@@ -1,6 +1,7 @@
 package gc
 
 import (
+	"hash/maphash"
 	"strings"
 	"sync"
 
@@ -49,14 +50,18 @@ func (t *teller) warn(r *graph.Resource, rec *graph.Record, e event, format stri
 	}
 }
 
+// warning is one that is given once. The reference is kept as its hash: it may be long. If two of one object had the same, the second
+// warning would not be given.
 type warning struct {
 	uid types.UID
-	ref graph.Reference
+	ref uint64
 }
+
+var seed = maphash.MakeSeed()
 
 // once warns about a reference, unless it has done so before.
 func (t *teller) once(r *graph.Resource, rec *graph.Record, ref graph.Reference, e event, format string, args ...any) {
-	w := warning{rec.UID, ref}
+	w := warning{rec.UID, maphash.Comparable(seed, ref)}
 	if _, told := t.told.Get(w); told {
 		return
 	}

@@ -2,6 +2,7 @@ package gc
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -73,5 +74,26 @@ func TestNamesSayTheNamespaceOnlyIfItIsAnother(t *testing.T) {
 	}
 	if got, want := names(some, 4, "ns"), "configmaps/a, configmaps/other/b, widgets.example.com/c, …"; got != want {
 		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
+// TestLongReferencesAreToldInShort: whoever writes a reference chooses its texts, up to the size of an object.
+func TestLongReferencesAreToldInShort(t *testing.T) {
+	c, _ := collector(t, false)
+	withWidgets(c)
+	told := hear(c)
+	for i := range 3 {
+		long := strings.Repeat("x", 1<<20) + fmt.Sprint(i)
+		m := &metav1.ObjectMeta{Name: "w", UID: "w", ResourceVersion: "1", OwnerReferences: []metav1.OwnerReference{ref(long, types.UID(long))}}
+		c.graph.Upsert(widgets, graph.RecordOf(m), c.now())
+		if err := attemptOnce(t, c, graph.Key{Resource: widgets, UID: m.UID}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := len(told.AllEntries()); n != 3 {
+		t.Fatalf("users are told %d times of three references", n)
+	}
+	if n := len(told.LastEntry().Message); n > 1000 {
+		t.Errorf("the message has %d bytes", n)
 	}
 }

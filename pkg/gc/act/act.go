@@ -22,6 +22,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/reap-dev/reap/pkg/gc/graph"
@@ -199,8 +200,9 @@ func (a *Actor) Verify(ctx context.Context, o graph.OwnerView, now time.Time) (g
 // since is left alone: rec holds every reference as it was at its resourceVersion.
 func (a *Actor) DropReferences(ctx context.Context, gvr schema.GroupVersionResource, rec *graph.Record, drop []graph.Reference) (Outcome, error) {
 	keep := make([]metav1.OwnerReference, 0, len(rec.References))
+	dropped := sets.New(drop...) // an object may have thousands
 	for _, r := range rec.References {
-		if !slices.Contains(drop, r) {
+		if !dropped.Has(r) {
 			keep = append(keep, r.OwnerReference())
 		}
 	}
@@ -221,8 +223,9 @@ func (a *Actor) SetReferences(ctx context.Context, gvr schema.GroupVersionResour
 // decided on is left alone.
 func (a *Actor) Unblock(ctx context.Context, gvr schema.GroupVersionResource, rec *graph.Record, unblock []graph.Reference) (Outcome, error) {
 	all := make([]metav1.OwnerReference, 0, len(rec.References))
+	unblocked := sets.New(unblock...)
 	for _, r := range rec.References {
-		if slices.Contains(unblock, r) {
+		if unblocked.Has(r) {
 			r.BlockOwnerDeletion = graph.False
 		}
 		all = append(all, r.OwnerReference())

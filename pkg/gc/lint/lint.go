@@ -195,10 +195,14 @@ func (l *linter) add(f Finding) { l.found = append(l.found, f) }
 // references judges each reference of an object.
 func (l *linter) references(n graph.Node, v *graph.View) {
 	d := decide.From(l.Graph, v, decide.Options{}, l.Now)
+	dropped := make(map[graph.Reference]bool, len(d.Drop)) // there may be thousands
+	for _, r := range d.Drop {
+		dropped[r] = true
+	}
 	controllers := 0
 	for i := range v.Owners {
 		o := &v.Owners[i]
-		f := Finding{Object: n, Reference: &o.Reference, Effect: effect(d, &o.Reference)}
+		f := Finding{Object: n, Reference: &o.Reference, Effect: effect(d, dropped[o.Reference])}
 		if o.Reference.Controller == graph.True {
 			if controllers++; controllers > 1 {
 				two := f
@@ -233,15 +237,15 @@ func (l *linter) references(n graph.Node, v *graph.View) {
 	}
 }
 
-// effect says what a decision means for one reference.
-func effect(d decide.Decision, r *graph.Reference) Effect {
+// effect says what a decision means for one reference, which it drops or not.
+func effect(d decide.Decision, dropped bool) Effect {
 	switch d.Action {
 	case decide.Delete:
 		return Collected
 	case decide.Verify, decide.Confirm:
 		return Undecided
 	case decide.Drop:
-		if slices.Contains(d.Drop, *r) {
+		if dropped {
 			return Dropped
 		}
 	}

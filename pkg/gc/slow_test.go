@@ -1,0 +1,213 @@
+package gc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+	"unique"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/reap-dev/reap/pkg/gc/graph"
+)
+
+// TestSlowNamespaceLeavesWorkersToOthers: a webhook of one namespace does not answer, and far more objects there are due than there are
+// workers. Objects of other namespaces wait once, until the calls that had all workers have ended, and never again.
+func TestSlowNamespaceLeavesWorkersToOthers(t *testing.T) {
+	const workers, hangs = 4, 10 * time.Second
+	synctest.Test(t, func(t *testing.T) {
+		p := poolOf(t, time.Now)
+		p.queue.lanes.shape = func(k graph.Key) (string, int) { return string(k.UID[:1]), 0 }
+		p.queue.lanes.limitSlow(workers / 2)
+		var slow int
+		var mu sync.Mutex
+		done := make(chan struct{})
+		p.attempt = func(_ context.Context, k graph.Key) (time.Time, error) {
+			if k.UID[0] == 'a' {
+				time.Sleep(hangs)
+				mu.Lock()
+				defer mu.Unlock()
+				slow++
+				return time.Time{}, errors.New("the webhook does not answer")
+			}
+			done <- struct{}{}
+			return time.Time{}, nil
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		var working sync.WaitGroup
+		for i := range 500 {
+			p.queue.Add(key(fmt.Sprint("a", i)))
+		}
+		for range workers {
+			working.Go(func() { p.work(ctx, ctx) })
+		}
+		time.Sleep(hangs + time.Second)
+		for i := range 100 {
+			began := time.Now()
+			p.queue.Add(key(fmt.Sprint("b", i)))
+			<-done
+			if waited := time.Since(began); waited > 0 {
+				t.Fatalf("object %d of another namespace waited for %s", i, waited)
+			}
+			time.Sleep(time.Second)
+		}
+		mu.Lock()
+		if most := 101 / 10 * workers / 2; slow < most {
+			t.Errorf("%d objects of the slow namespace had their turns, want %d", slow, most)
+		}
+		mu.Unlock()
+		if n := p.queue.report("").Length; n < 400 {
+			t.Errorf("the report has %d objects that wait", n)
+		}
+		cancel()
+		p.queue.ShutDown()
+		working.Wait()
+	})
+}
+
+// TestNamespaceIsNotSlowForEver: some time after its last slow turn a namespace has all workers again, and what could not be taken
+// before is taken by whoever gives one back.
+func TestNamespaceIsNotSlowForEver(t *testing.T) {
+	clock := time.Unix(0, 0)
+	q := queueBy(func() time.Time { return clock })
+	defer q.ShutDown()
+	q.lanes.limitSlow(1)
+	for i := range 4 {
+		q.Add(key(fmt.Sprint("a", i)))
+	}
+	first, _ := q.Get()
+	clock = clock.Add(slowTurn)
+	q.Done(first)
+	second, _ := q.Get()
+	if n := q.Len(); n != 0 || q.lanes.waiting() != 2 {
+		t.Errorf("%d of %d may be taken", n, q.lanes.waiting())
+	}
+	q.Add(key("b0"))
+	if got := take(t, q, 1); !slices.Equal(got, []string{"b0"}) {
+		t.Errorf("got %v", got)
+	}
+	q.Done(second)
+	if n := q.Len(); n != 2 {
+		t.Errorf("%d may be taken, want 2", n)
+	}
+	third, _ := q.Get()
+	clock = clock.Add(slowFor)
+	if n := q.Len(); n != 1 {
+		t.Errorf("%d may be taken once the namespace is slow no more", n)
+	}
+	q.Done(third) // for which it is slow again
+	if n := q.Len(); n != 1 || q.lanes.slowOut != 0 || len(q.lanes.out) != 0 {
+		t.Errorf("%d may be taken, %d are out", n, q.lanes.slowOut)
+	}
+}
+
+// TestManySlowNamespacesAreBounded: however many namespaces are slow, the queue remembers some.
+func TestManySlowNamespacesAreBounded(t *testing.T) {
+	clock := time.Unix(0, 0)
+	l := newLanes(func(k graph.Key) (string, int) { return string(k.UID), 0 }, func() time.Time { return clock })
+	for i := range 2 * slowKept {
+		h := unique.Make(key(fmt.Sprint(i)))
+		l.out[h] = turnUnderWay{namespace: fmt.Sprint(i), since: clock.Add(-slowTurn)}
+		l.done(h)
+	}
+	if n := len(l.slow); n != slowKept {
+		t.Errorf("%d are remembered, want %d", n, slowKept)
+	}
+	clock = clock.Add(slowFor)
+	h := unique.Make(key("late"))
+	l.out[h] = turnUnderWay{namespace: "late", since: clock.Add(-slowTurn)}
+	l.done(h)
+	if !l.isSlow("late") || len(l.slow) != 1 {
+		t.Errorf("those that are slow no more take the place of one that is: %d", len(l.slow))
+	}
+}
+
+// TestSlowReadsEndATurn: an owner whose read hangs costs an attempt one read, and comes last in the next one: the other owners are read.
+func TestSlowReadsEndATurn(t *testing.T) {
+	c, s := collector(t, false)
+	now := time.Now()
+	c.now = func() time.Time { return now }
+	k := show(c, s.put("child", "c", ref("hangs", "h"), ref("hangs-too", "t"), ref("gone", "g"), ref("slow", "s"), ref("last", "l")))
+	s.answer = func(w http.ResponseWriter, call string) bool {
+		switch call {
+		case "GET hangs", "GET hangs-too":
+			now = now.Add(30 * time.Second)
+			s.fail(w, http.StatusGatewayTimeout, metav1.StatusReasonTimeout, "")
+			return true
+		case "GET slow":
+			now = now.Add(verifyFor)
+		}
+		return false
+	}
+	for _, turn := range []struct {
+		calls []string
+		over  bool // it ends without a failure
+	}{
+		{[]string{"GET hangs"}, false},
+		{[]string{"GET hangs-too"}, false},
+		{[]string{"GET gone", "GET slow"}, true},
+		{[]string{"GET last", "GET hangs"}, false},
+		{[]string{"GET hangs-too"}, false},
+	} {
+		if err := attemptOnce(t, c, k); err == nil || errors.Is(err, errTurnOver) != turn.over {
+			t.Errorf("it ended with %v", err)
+		}
+		s.wantCalls(turn.calls...)
+	}
+	if !s.has("child") {
+		t.Error("an object was deleted though two of its owners could not be read")
+	}
+}
+
+// TestRingsThatFailSlowlyComeLast: rings that could not be broken before do not keep a new one waiting, and do not take all of a look.
+func TestRingsThatFailSlowlyComeLast(t *testing.T) {
+	c, s := collector(t, false)
+	now := time.Now()
+	c.now = func() time.Time { return now }
+	var tried []string
+	s.answer = func(w http.ResponseWriter, call string) bool {
+		name, write := strings.CutPrefix(call, "PATCH ")
+		if !write || name == "new" {
+			return false
+		}
+		tried = append(tried, name)
+		now = now.Add(30 * time.Second)
+		s.fail(w, http.StatusInternalServerError, metav1.StatusReasonInternalError, "")
+		return true
+	}
+	ring := func(name string) {
+		m := s.deleting(name, types.UID("uid-"+name), metav1.FinalizerDeleteDependents)
+		m.OwnerReferences = []metav1.OwnerReference{blocking(name, m.UID)}
+		show(c, m)
+	}
+	for _, name := range []string{"a", "b", "c"} {
+		ring(name)
+	}
+	c.breaker.breakAll(t.Context())
+	if len(tried) != 3 {
+		t.Fatalf("new rings: tried %v", tried)
+	}
+	tried = nil
+	now = now.Add(retryAtMost)
+	ring("new")
+	s.before = func(call string) {
+		if call == "PATCH new" && len(tried) > 0 {
+			t.Errorf("a new ring came after %v", tried)
+		}
+	}
+	c.breaker.breakAll(t.Context())
+	if refs := s.objects["new"].OwnerReferences; *refs[0].BlockOwnerDeletion {
+		t.Error("the new ring is not broken")
+	}
+	if len(tried) != 1 || len(c.breaker.later) != 3 {
+		t.Errorf("old rings: tried %v; %d wait", tried, len(c.breaker.later))
+	}
+}
