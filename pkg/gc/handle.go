@@ -16,7 +16,8 @@ type handle = unique.Handle[graph.Key]
 // ever needed: after a start with 100,000 objects that would be 25 MB of keys.
 type byHandle struct {
 	workqueue.TypedDelayingInterface[handle]
-	lanes *lanes // what the queue keeps them in
+	// done is told of each key that is given back, before the queue is.
+	done func(handle)
 }
 
 func (q byHandle) Add(k graph.Key) { q.TypedDelayingInterface.Add(unique.Make(k)) }
@@ -35,6 +36,6 @@ func (q byHandle) Get() (k graph.Key, shutdown bool) {
 
 func (q byHandle) Done(k graph.Key) {
 	h := unique.Make(k)
-	q.lanes.done(h)
+	q.done(h)
 	q.TypedDelayingInterface.Done(h)
 }

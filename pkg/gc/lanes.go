@@ -24,7 +24,7 @@ const (
 	// slowTurn is how long a turn may take before its namespace counts as slow, and slowFor for how long it then does: for longer
 	// than an object that fails waits for its next turn.
 	slowTurn = 2 * time.Second
-	slowFor  = 2*retryAtMost + time.Minute
+	slowFor  = 5 * time.Minute
 	// slowKept bounds how many namespaces count as slow.
 	slowKept = 1024
 )

@@ -52,8 +52,8 @@ type orphaner struct {
 // passes is used up: a dependent that no event has shown yet would otherwise be collected. If a
 // resource cannot be listed, or a dependent cannot be changed, the owner waits.
 //
-// An object in another namespace than a namespaced owner is no dependent of it, whatever it names: it is left alone, so that it
-// cannot hold the owner.
+// An object in another namespace than a namespaced owner is no dependent of it, whatever it names: it is left alone, so that no
+// other tenant can hold the owner.
 func (o *orphaner) run(ctx context.Context, k graph.Key) error {
 	v, ok := o.graph.View(k)
 	if !ok || v.Resource == nil || !v.Record.Deleting || !v.Record.Orphan {
@@ -99,12 +99,12 @@ func (o *orphaner) run(ctx context.Context, k graph.Key) error {
 	return o.letGo(ctx, v, owner)
 }
 
-// within returns those objects that are in a namespace; of no namespace all.
+// within returns those objects that are in a namespace or in none; of no namespace all.
 func within(namespace string, objects []graph.Node) []graph.Node {
 	if namespace == "" {
 		return objects
 	}
-	return slices.DeleteFunc(objects, func(n graph.Node) bool { return n.Record.Namespace != namespace })
+	return slices.DeleteFunc(objects, func(n graph.Node) bool { return n.Record.Namespace != "" && n.Record.Namespace != namespace })
 }
 
 // served returns the dependents that can be reached; err names one that cannot, if there

@@ -19,7 +19,7 @@ import (
 func TestOrphaningWaitsForADependentThatIsNotServed(t *testing.T) {
 	c, s := collector(t, false)
 	c.graph.AddResource(widgets, widgetKind, c.now())
-	c.graph.Upsert(widgets, graph.RecordOf(&metav1.ObjectMeta{Namespace: "ns", Name: "w", UID: "w", OwnerReferences: []metav1.OwnerReference{ref("owner", "o")}}), c.now())
+	c.graph.Upsert(widgets, graph.RecordOf(&metav1.ObjectMeta{Name: "w", UID: "w", OwnerReferences: []metav1.OwnerReference{ref("owner", "o")}}), c.now())
 	k := show(c, s.deleting("owner", "o", metav1.FinalizerOrphanDependents))
 	if err := orphanOnce(t, c, k); err == nil || !strings.Contains(err.Error(), "widgets.example.com is not served") {
 		t.Errorf("it ended with %v", err)

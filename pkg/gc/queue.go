@@ -43,7 +43,7 @@ func newQueue(name string, shape func(graph.Key) (string, int), now func() time.
 		TypedDelayingInterface: byHandle{workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[handle]{
 			Name:  name,
 			Queue: workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[handle]{Name: name, Queue: l}),
-		}), l},
+		}), l.done},
 		lanes:   l,
 		backoff: workqueue.NewTypedItemExponentialFailureRateLimiter[graph.Key](retryAtLeast, retryAtMost),
 	}
