@@ -38,7 +38,8 @@ Environment:
   INSTALL_REAP_EXEC           arguments for `reap server` as one string, put before the others;
                               "server" alone goes back to none
   INSTALL_REAP_NAME           name of a second service beside the first: reap-NAME
-  INSTALL_REAP_SYSTEMD_DIR    directory of the systemd unit, one that systemd reads; /etc/systemd/system
+  INSTALL_REAP_SYSTEMD_DIR    directory of the systemd unit, one that systemd reads; where it is already, or
+                              /etc/systemd/system
   INSTALL_REAP_SYMLINK        skip: make no links to the binary; otherwise it is kubectl too, where there
                               is none, and its plugin kubectl-reap
   INSTALL_REAP_SKIP_DOWNLOAD  true: use the binary that is already in the directory
@@ -210,8 +211,12 @@ unmake() {
 choose_bin_dir() {
 	old_bin_dir=
 	if [ "$(id -u)" = 0 ]; then
-		old_bin_dir=$(sed -n 's|^ExecStart=\(/[^ ]*\)reap server.*|\1|p; s|^command=\(/.*\)reap$|\1|p' \
-			"$prefix$unit" "$prefix$rc_script" 2>/dev/null | head -n 1)
+		# The unit is where an earlier run was told to put it: systemd reads all of these.
+		set -- "$prefix$unit" "$prefix$rc_script"
+		for dir in /etc /run /usr/local/lib /usr/lib /lib; do
+			set -- "$@" "$prefix$dir/systemd/system/$service.service"
+		done
+		old_bin_dir=$(sed -n 's|^ExecStart=\(/[^ ]*\)reap server.*|\1|p; s|^command=\(/.*\)reap$|\1|p' "$@" 2>/dev/null | head -n 1)
 	elif [ -z "${INSTALL_REAP_BIN_DIR:-}" ]; then
 		die "a service needs root: run this with sudo; or, for the binary alone, set INSTALL_REAP_BIN_DIR=\$HOME/.local/bin"
 	fi

@@ -43,6 +43,17 @@ func newAsker(c *cli.Context, server *connection) *asker {
 	return a
 }
 
+// namedAtOnce is how many objects one question to the collector may name: they are part of a URL, which servers take up to
+// a length.
+const namedAtOnce = 2000
+
+// bound has a question that names too many objects answered from a listing. does is what the collector does with fewer.
+func (a *asker) bound(named int, does string) {
+	if named > namedAtOnce && a.note == "" {
+		a.note = fmt.Sprintf("the collector %s of %d objects at once, and no more", does, namedAtOnce)
+	}
+}
+
 // ask answers a question: into is filled in by the running collector's report of that name,
 // or else fromListing is called, which makes the same report from a listing.
 func (a *asker) ask(ctx context.Context, name string, query url.Values, into any, fromListing func(*listing.Result, report.Basis) error) error {

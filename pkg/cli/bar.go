@@ -31,6 +31,13 @@ func newBar(out io.Writer, description, what string) *progressbar.ProgressBar {
 	)
 }
 
+// newWriteBar returns a bar for so many objects that a command writes.
+func newWriteBar(out io.Writer, description string, objects int) *progressbar.ProgressBar {
+	bar := newBar(out, description, "objects")
+	bar.ChangeMax(objects)
+	return bar
+}
+
 // listingBar shows how far a listing has come.
 type listingBar struct {
 	bar       *progressbar.ProgressBar

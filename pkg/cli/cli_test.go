@@ -25,7 +25,7 @@ const (
 
 func TestMain(m *testing.M) {
 	if os.Getenv(asProgram) != "" {
-		os.Exit(run(context.Background(), os.Args, os.Stdout, os.Stderr, func(context.Context, config.Server, *outage.Outage) error {
+		os.Exit(run(UntilSignal(), os.Args, os.Stdout, os.Stderr, func(context.Context, config.Server, *outage.Outage) error {
 			if text := os.Getenv(fakeFailure); text != "" {
 				return errors.New(text)
 			}

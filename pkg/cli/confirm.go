@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -30,6 +31,14 @@ func confirm(c *cli.Context, question string) error {
 	if c.Bool("yes") {
 		return nil
 	}
+	if yes, err := ask(c, question); err != nil || !yes {
+		return errDeclined
+	}
+	return nil
+}
+
+// ask asks on the terminal and reports whether the answer is yes. Its error says that ctx ended before there was an answer.
+func ask(c *cli.Context, question string) (yes bool, err error) {
 	fmt.Fprintf(c.App.ErrWriter, "%s [y/N] ", question)
 	answer := make(chan string, 1)
 	go func() { // reading a terminal does not end with ctx; the process does soon after
@@ -38,11 +47,9 @@ func confirm(c *cli.Context, question string) error {
 	}()
 	select {
 	case a := <-answer:
-		if a == "y" || a == "yes" {
-			return nil
-		}
+		return a == "y" || a == "yes", nil
 	case <-c.Context.Done():
 		fmt.Fprintln(c.App.ErrWriter)
+		return false, context.Cause(c.Context)
 	}
-	return errDeclined
 }

@@ -119,12 +119,15 @@ func (s convertedStore) Print(out io.Writer) error {
 	if s.Keys == 0 {
 		text = fmt.Sprintf("completed an interrupted conversion from %s to %s; revisions go on after %d\n", s.From, s.To, s.Revision)
 	}
-	text += "kept " + s.Kept + "\n"
-	if s.To == datastore.Etcd {
-		text += "start the server with --datastore-endpoint=etcd now, or with 'datastore-endpoint: etcd' in its configuration file\n"
-	} else {
-		text += "start the server without --datastore-endpoint now, and without datastore-endpoint in its configuration file\n"
-	}
+	text += "kept " + s.Kept + "\n" + startOn(s.To)
 	_, err := io.WriteString(out, text)
 	return err
+}
+
+// startOn says how to start a server on the store that a command has made in its data directory.
+func startOn(engine string) string {
+	if engine == datastore.Etcd {
+		return "start the server with --datastore-endpoint=etcd now, or with 'datastore-endpoint: etcd' in its configuration file\n"
+	}
+	return "start the server without --datastore-endpoint now, and without datastore-endpoint in its configuration file\n"
 }

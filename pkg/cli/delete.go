@@ -207,7 +207,9 @@ func (d *deletion) delete(ctx context.Context, done *report.Deleted) error {
 	answers, giveUp := context.WithCancel(context.WithoutCancel(ctx))
 	defer giveUp()
 	defer context.AfterFunc(ctx, func() { time.AfterFunc(answeredWithin, giveUp) })()
-	var mu sync.Mutex
+	bar := newWriteBar(d.talk, "deleting", len(d.objects))
+	defer func() { _ = bar.Finish() }() // off the terminal
+	var mu sync.Mutex                   // of done, and of the terminal's line
 	var pool errgroup.Group
 	pool.SetLimit(deletedAtOnce)
 	for _, o := range d.objects {
@@ -231,11 +233,13 @@ func (d *deletion) delete(ctx context.Context, done *report.Deleted) error {
 			mu.Lock()
 			defer mu.Unlock()
 			if err != nil {
+				_ = bar.Clear() // it draws itself below the error
 				printError(d.talk, fmt.Errorf("deleting %s: %w", o.named(), err))
 				done.Failed = append(done.Failed, report.NotDeleted{Object: o.named(), Error: err.Error(), Unknown: errors.Is(err, errNotAnswered)})
 			} else {
 				done.Requested = append(done.Requested, o.named())
 			}
+			_ = bar.Add(1)
 			return nil
 		})
 	}

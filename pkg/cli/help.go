@@ -70,7 +70,7 @@ USAGE
 	return strings.ReplaceAll(help, "\n   \n", "\n\n")
 }
 
-// flagSynopsis is a flag's names and its value's placeholder: --output, -o FORMAT.
+// flagSynopsis is a flag's names and its value's placeholder: --output, -o FORMAT, or --new-store[=BOOL].
 func flagSynopsis(f cli.DocGenerationFlag) string {
 	var names []string
 	for _, n := range f.Names() {
@@ -81,7 +81,10 @@ func flagSynopsis(f cli.DocGenerationFlag) string {
 		names = append(names, dashes+n)
 	}
 	placeholder, _ := splitUsage(f)
-	return strings.TrimSuffix(strings.Join(names, ", ")+" "+placeholder, " ")
+	if placeholder != "" && !strings.HasPrefix(placeholder, "[=") {
+		placeholder = " " + placeholder
+	}
+	return strings.Join(names, ", ") + placeholder
 }
 
 // flagUsage is what a flag is for, and its default.

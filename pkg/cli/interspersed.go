@@ -21,8 +21,7 @@ func flagsFirst(commands []*cli.Command, args []string) []string {
 	takesValue := map[string]bool{}
 	for _, f := range command.Flags {
 		for _, name := range f.Names() {
-			d, documented := f.(cli.DocGenerationFlag)
-			takesValue[name] = documented && d.TakesValue()
+			takesValue[name] = takesNextWord(f)
 		}
 	}
 	flags, rest := slices.Clone(args[:depth]), []string(nil)
@@ -41,6 +40,18 @@ func flagsFirst(commands []*cli.Command, args []string) []string {
 		}
 	}
 	return append(flags, rest...)
+}
+
+// takesNextWord reports whether a flag's value may be the word after it. urfave says so of every generic flag, also of one
+// whose value may be left out, which the parser takes only after an equals sign.
+func takesNextWord(f cli.Flag) bool {
+	if g, generic := f.(*cli.GenericFlag); generic {
+		if b, ok := g.Value.(interface{ IsBoolFlag() bool }); ok && b.IsBoolFlag() {
+			return false
+		}
+	}
+	d, documented := f.(cli.DocGenerationFlag)
+	return documented && d.TakesValue()
 }
 
 // findCommand returns the command, or a command's subcommand, that args begin with, and how many of args name

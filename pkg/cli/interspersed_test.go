@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/urfave/cli/v2"
+
+	"github.com/reap-dev/reap/pkg/config"
 )
 
 func TestFlagsMayFollowArguments(t *testing.T) {
@@ -34,6 +36,39 @@ func TestFlagsMayFollowArguments(t *testing.T) {
 	} {
 		if got := flagsFirst(commands, strings.Fields(in)); !slices.Equal(got, strings.Fields(want)) {
 			t.Errorf("%s: %q", in, got)
+		}
+	}
+}
+
+// TestServerFlagsBeforeOthers gives each flag of `reap server` before two others, as its help shows it: the others arrive.
+func TestServerFlagsBeforeOthers(t *testing.T) {
+	values := map[string]string{
+		"disable": "gc", "datastore-endpoint": "etcd", "bind-address": "::1", "tls-san": "a", "kube-apiserver-arg": "a=1", "gc-ignore": "pods",
+		"sqlite-synchronous": "full", "write-kubeconfig-mode": "0640", "gc-after-restore": "run", "log-format": "json", "config": "",
+	}
+	flags, _ := config.ServerFlags()
+	for _, f := range flags {
+		name := f.Names()[0]
+		if name == "data-dir" || name == "log-level" {
+			continue
+		}
+		words := []string{"--" + name}
+		if synopsis := flagSynopsis(f.(cli.DocGenerationFlag)); strings.Contains(synopsis, " ") {
+			value, special := values[name]
+			if !special {
+				value = map[bool]string{true: "2m", false: "2"}[strings.Contains(synopsis, "INTERVAL") || strings.Contains(synopsis, "DURATION")]
+			}
+			words = append(words, value)
+		}
+		flags, load := config.ServerFlags()
+		app := &cli.App{Name: "reap", Commands: []*cli.Command{{Name: "server", Flags: flags, Action: noArguments}}, ExitErrHandler: func(*cli.Context, error) {}}
+		args := slices.Concat([]string{"reap", "server", "--config", ""}, words, []string{"--data-dir", "/srv/reap", "--log-level", "debug"})
+		if err := app.Run(flagsFirst(app.Commands, args)); err != nil {
+			t.Errorf("%q: %v", args, err)
+			continue
+		}
+		if s, err := load(); err != nil || s.DataDir != "/srv/reap" || s.Log.Level != "debug" {
+			t.Errorf("%q: the data directory is %q and the level %q (%v)", args, s.DataDir, s.Log.Level, err)
 		}
 	}
 }

@@ -98,9 +98,7 @@ func (a *asker) plan(ctx context.Context, objects []*object, policy metav1.Delet
 	for _, o := range objects {
 		q.Targets = append(q.Targets, o.key())
 	}
-	if len(q.Targets) > plannedAtOnce && a.note == "" {
-		a.note = fmt.Sprintf("the collector plans the deletion of %d objects at once, and no more", plannedAtOnce)
-	}
+	a.bound(len(q.Targets), "plans the deletion")
 	err = a.ask(ctx, "plan", q.Query(), &p, func(l *listing.Result, b report.Basis) error {
 		for _, o := range objects {
 			if _, ok := l.Graph.View(o.key()); !ok {
@@ -114,10 +112,6 @@ func (a *asker) plan(ctx context.Context, objects []*object, policy metav1.Delet
 	})
 	return p, err
 }
-
-// plannedAtOnce is how many objects one question to the collector may name: they are part
-// of a URL, which servers take up to a length.
-const plannedAtOnce = 2000
 
 // cascades are what --cascade takes, and the policy that each stands for.
 var cascades = map[string]metav1.DeletionPropagation{

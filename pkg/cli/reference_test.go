@@ -159,11 +159,19 @@ func categories(c *cli.Command) (names []string) {
 	return names
 }
 
-func categoryOf(f cli.Flag) string {
-	if in, ok := f.(cli.CategorizableFlag); ok && in.GetCategory() != "" {
-		return in.GetCategory()
+func categoryOf(f cli.Flag) string { return f.(cli.CategorizableFlag).GetCategory() }
+
+// The help leaves out flags without a category.
+func TestHelpHasEveryFlag(t *testing.T) {
+	for _, c := range leaves("reap", newApp(io.Discard, io.Discard, nil).Commands) {
+		var help strings.Builder
+		cli.HelpPrinter(&help, c.CustomHelpTemplate, c.Command)
+		for _, f := range c.Flags {
+			if synopsis := flagSynopsis(f.(cli.DocGenerationFlag)); !strings.Contains(help.String(), "\n   "+synopsis+"\n") {
+				t.Errorf("%s --help does not show %s", c.name, synopsis)
+			}
+		}
 	}
-	return "Flags"
 }
 
 func capital(s string) string { return strings.ToUpper(s[:1]) + s[1:] }

@@ -150,7 +150,15 @@ func (c *connection) relinkCluster(command *cli.Context, s selection) (relinking
 	}
 	scope.Judged = judged(in)
 	r := relinking{report: report.NewRelink(plan, scope, b, nil)}
-	r.apply = func(ctx context.Context) error { return c.relink(ctx, listed.Graph.Catalog(), plan, r.report.Links) }
+	r.apply = func(ctx context.Context) error {
+		objects := 0
+		for _, level := range plan.Levels {
+			objects += len(level)
+		}
+		bar := newWriteBar(command.App.ErrWriter, "relinking", objects)
+		defer func() { _ = bar.Finish() }() // off the terminal
+		return c.relink(ctx, listed.Graph.Catalog(), plan, r.report.Links, func() { _ = bar.Add(1) })
+	}
 	return r, nil
 }
 
@@ -185,8 +193,9 @@ func gaps(r *listing.Result) (all []report.Gap) {
 // relinkedAtOnce is how many objects of one level are changed side by side.
 const relinkedAtOnce = 8
 
-// relink changes what a plan says, level by level, and sets the results of its links, which are in the plan's order.
-func (c *connection) relink(ctx context.Context, catalog *graph.Catalog, plan relink.Plan, links []report.Link) error {
+// relink changes what a plan says, level by level, and sets the results of its links, which are in the plan's order. It calls
+// progress after each object, also concurrently.
+func (c *connection) relink(ctx context.Context, catalog *graph.Catalog, plan relink.Plan, links []report.Link, progress func()) error {
 	client, err := metadata.NewForConfig(c.config)
 	if err != nil {
 		return err
@@ -201,6 +210,7 @@ func (c *connection) relink(ctx context.Context, catalog *graph.Catalog, plan re
 			resource := catalog.Resource(change.Object.Key.Resource)
 			pool.Go(func() error {
 				relinkObject(ctx, actor, resource, change, mine)
+				progress()
 				return nil
 			})
 		}

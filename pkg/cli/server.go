@@ -66,6 +66,24 @@ func serverCommand(stderr io.Writer, serve runServer) *cli.Command {
 	})
 }
 
+// checkServer says what is wrong with the arguments and the environment of a server that is started later, perhaps below
+// another root: `reap server` would end with the same error.
+func checkServer(arguments []string, environment func(string) (string, bool), root string) error {
+	flags, load := config.ServerFlagsElsewhere(environment, root)
+	err := errors.New("these arguments ask for help, and start no server")
+	server := command("", &cli.Command{Name: "server", Flags: flags, Action: func(c *cli.Context) error {
+		if err = noArguments(c); err == nil {
+			_, err = load()
+		}
+		return err
+	}})
+	app := &cli.App{Name: "reap", Commands: []*cli.Command{server}, Writer: io.Discard, ErrWriter: io.Discard, ExitErrHandler: func(*cli.Context, error) {}}
+	if parseErr := app.Run(flagsFirst(app.Commands, append([]string{"reap", "server"}, arguments...))); parseErr != nil {
+		return parseErr
+	}
+	return err
+}
+
 // printer prints an error as the plain line that a terminal wants, or as a record of the log where the
 // log is JSON, so that nothing in it is anything else.
 func printer(log config.Log, err error) func(io.Writer) {

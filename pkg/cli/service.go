@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
 	"os"
@@ -84,8 +83,8 @@ func installServiceCommand() *cli.Command {
 		Description: installServiceDescription,
 		Flags: append(serviceFlags(),
 			&cli.StringFlag{
-				Name: "systemd-dir", Category: "Installation", Usage: "`DIR` directory of the systemd unit, one that systemd reads",
-				DefaultText: "/etc/systemd/system",
+				Name: "systemd-dir", Category: "Installation",
+				Usage: "`DIR` directory of the systemd unit, one that systemd reads (default: where it is already, or /etc/systemd/system)",
 			},
 			installFlag("skip-links", "make no links to the program"),
 			installFlag("skip-enable", "neither enable nor start the service"),
@@ -120,7 +119,7 @@ func installServiceCommand() *cli.Command {
 				return fmt.Errorf("--sha256 %q is no SHA-256: leave it out, and the program is read", hash)
 			}
 			i, err := service.Plan(s, service.Install{
-				Arguments: c.Args().Slice(), Environment: os.Environ(), Path: os.Getenv("PATH"),
+				Arguments: c.Args().Slice(), Environment: os.Environ(), Path: os.Getenv("PATH"), Check: checkServer,
 				DefaultDataDir: config.DefaultServer().DataDir, Hash: hash, BinDirMade: c.Bool("bin-dir-made"), SkipLinks: c.Bool("skip-links"),
 				SkipEnable: c.Bool("skip-enable"), SkipStart: c.Bool("skip-start"), Wait: c.Duration("wait"),
 			})
@@ -158,10 +157,9 @@ func uninstallServiceCommand() *cli.Command {
 			}
 			purge := c.Bool("purge")
 			if !purge && u.Data() != "" && terminal(os.Stdin) != nil {
-				fmt.Fprintf(c.App.Writer, "[reap] delete the data in %s too? [y/N] ", u.Data())
-				answer, _ := bufio.NewReader(os.Stdin).ReadString('\n') // no answer is no
-				answer = strings.TrimSpace(answer)
-				purge = answer == "y" || answer == "Y" || answer == "yes"
+				if purge, err = ask(c, fmt.Sprintf("[reap] delete the data in %s too?", u.Data())); err != nil {
+					return failed(fmt.Errorf("%w; nothing was removed", err))
+				}
 			}
 			return failed(u.Apply(c.Context, purge))
 		},

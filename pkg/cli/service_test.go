@@ -4,9 +4,47 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
+
+// TestServerIsCheckedAsItStarts: reap service install finds what `reap server` would end with.
+func TestServerIsCheckedAsItStarts(t *testing.T) {
+	root := t.TempDir()
+	if err := os.MkdirAll(filepath.Join(root, "etc/reap/config.yaml.d"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	writeFile(t, filepath.Join(root, "etc/reap/config.yaml"), "log-level: info\n")
+	writeFile(t, filepath.Join(root, "etc/reap/bad.yaml"), "log-levle: info\n")
+	t.Setenv("REAP_LOG_LEVEL", "loud") // of whoever installs: the service has an environment of its own
+	for _, tc := range []struct{ arguments, environment, want string }{
+		{"", "", ""},
+		{"--disable=gc --new-store --data-dir /srv/reap", "REAP_LOG_FORMAT=json", ""},
+		{"--config=/etc/reap/later.yaml", "", ""},
+		{"--disabel=gc", "", "unknown flag --disabel (did you mean --disable?); see 'reap server --help'"},
+		{"--data-dir", "", "--data-dir needs a value"},
+		{"--disable gc job", "", "takes no arguments"},
+		{"--gc-cycle-detection false", "", "takes no arguments"},
+		{"--help", "", "start no server"},
+		{"--https-listen-port=70000", "", "--https-listen-port: 70000 is not a port"},
+		{"", "REAP_LOG_LEVEL=warning", `--log-level (from $REAP_LOG_LEVEL): "warning" is not accepted`},
+		{"--config=/etc/reap/bad.yaml", "", "bad.yaml:1: unknown option \"log-levle\""},
+		{"", "REAP_CONFIG=/etc/reap/bad.yaml", "bad.yaml:1"},
+	} {
+		environment := func(name string) (string, bool) {
+			is, value, _ := strings.Cut(tc.environment, "=")
+			if is != name {
+				return "", false
+			}
+			return value, true
+		}
+		err := checkServer(strings.Fields(tc.arguments), environment, root)
+		if (err != nil) != (tc.want != "") || err != nil && !strings.Contains(err.Error(), tc.want) {
+			t.Errorf("%q %q: %v, want %q", tc.arguments, tc.environment, err, tc.want)
+		}
+	}
+}
 
 // What the commands do on a machine is tested in pkg/service and tests/install.
 func TestServiceErrorsAreOneLineAndACode(t *testing.T) {
@@ -53,6 +91,17 @@ func TestServiceIsPlannedAndShown(t *testing.T) {
 	got := reap(t, nil, append(append([]string{"service", "install", "--dry-run", "--systemd-dir", "/units"}, here...), "--", "--disable=gc")...)
 	if got.code != exitOK || !strings.Contains(got.stdout, "would write /bin/reap-uninstall.sh") {
 		t.Errorf("planned: %+v", got)
+	}
+	if os.Geteuid() == 0 { // for others there is no service
+		planned := append([]string{"service", "install", "--dry-run", "--systemd-dir", "/units"}, here...)
+		got = reap(t, nil, append(slices.Clone(planned), "--", "--disabel=gc")...)
+		if got.code != exitUsage || !strings.Contains(got.stderr, "unknown flag --disabel (did you mean --disable?)") || !strings.HasSuffix(got.stderr, "nothing was changed\n") {
+			t.Errorf("planned with a mistake: %+v", got)
+		}
+		got = reap(t, []string{"REAP_LOG_LEVEL=loud"}, planned...)
+		if got.code != exitUsage || !strings.Contains(got.stderr, "--log-level (from $REAP_LOG_LEVEL)") {
+			t.Errorf("planned with a mistake in the environment: %+v", got)
+		}
 	}
 	got = reap(t, nil, append([]string{"service", "status", "-o", "json"}, here...)...)
 	var status struct {

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -148,7 +149,7 @@ func listSnapshotsCommand() *cli.Command {
 				return err
 			}
 			bar := newBar(c.App.ErrWriter, "checking", "snapshots")
-			all, err := snapshot.List(dir, c.Bool("check"), func(done, all int) {
+			all, err := snapshot.List(c.Context, dir, c.Bool("check"), func(done, all int) {
 				bar.ChangeMax(all + 1) // a bar that has reached its end is not drawn again
 				_ = bar.Set(done)
 			})
@@ -199,7 +200,7 @@ func pruneSnapshotsCommand() *cli.Command {
 				}
 			}
 			r := prunedSnapshots{Dir: dir, DryRun: dry}
-			if r.Removed, err = snapshot.Prune(dir, retain, true); err != nil {
+			if r.Removed, err = snapshot.Prune(c.Context, dir, retain, true); err != nil {
 				return failed(err)
 			}
 			if !dry && len(r.Removed) > 0 {
@@ -211,7 +212,7 @@ func pruneSnapshotsCommand() *cli.Command {
 				if err := confirm(c, "Remove?"); err != nil {
 					return failed(err)
 				}
-				if r.Removed, err = snapshot.Prune(dir, retain, false); err != nil {
+				if r.Removed, err = snapshot.Prune(c.Context, dir, retain, false); err != nil {
 					return failed(err)
 				}
 			}
@@ -228,7 +229,7 @@ func restoreSnapshotCommand() *cli.Command {
 		UsageText:   "reap snapshot restore FILE|- [flags]",
 		Description: restoreDescription,
 		Flags: append(flags, outputFlag(), withoutPKIFlag("keep the keys and certificates that are there, or have new ones made"), &cli.StringFlag{
-			Name: "engine", Usage: "`ENGINE` what the datastore is to be, sqlite or etcd (default: as it was, and sqlite if there was none)",
+			Name: "engine", Category: "Storage", Usage: "`ENGINE` what the datastore is to be, sqlite or etcd (default: as it was, and sqlite if there was none)",
 		}),
 		Action: func(c *cli.Context) (err error) {
 			format, err := checkOutput(c)
@@ -249,15 +250,11 @@ func restoreSnapshotCommand() *cli.Command {
 			if dataDir == "" {
 				return errors.New("--data-dir: no directory is given, and there is no home directory to look in: name one")
 			}
-			in := io.Reader(os.Stdin)
-			if path := c.Args().First(); path != "-" {
-				f, err := os.Open(path)
-				if err != nil {
-					return fmt.Errorf("opening the snapshot: %w", err)
-				}
-				defer func() { _ = f.Close() }() // only read
-				in = f
+			in, err := openSnapshot(c.Context, c.Args().First())
+			if err != nil {
+				return err
 			}
+			defer func() { _ = in.Close() }() // only read
 			if err := configureLogging(config.Log{Level: "warn", Format: "text"}, c.App.ErrWriter, outage.New()); err != nil {
 				return err
 			}
@@ -286,6 +283,28 @@ func restoreSnapshotCommand() *cli.Command {
 		fmt.Fprint(ctx.App.Writer, strings.Join(append(paths, ""), "\n"))
 	}
 	return c
+}
+
+// openSnapshot opens a snapshot's file, or standard input if the path is -.
+func openSnapshot(ctx context.Context, path string) (io.ReadCloser, error) {
+	if path != "-" {
+		f, err := os.Open(path)
+		if err != nil {
+			return nil, fmt.Errorf("opening the snapshot: %w", err)
+		}
+		return f, nil
+	}
+	if terminal(os.Stdin) != nil {
+		return nil, errors.New("a snapshot cannot be typed at a terminal: redirect standard input, or name a file")
+	}
+	// Reading standard input does not end with ctx; the process does soon after.
+	out, in := io.Pipe()
+	go func() {
+		_, err := io.Copy(in, os.Stdin)
+		_ = in.CloseWithError(err) // never fails; without an error it is the end
+	}()
+	context.AfterFunc(ctx, func() { _ = in.CloseWithError(context.Cause(ctx)) })
+	return out, nil
 }
 
 // snapshotDir returns the folder that a command line names, or that of this machine's server.
@@ -388,10 +407,11 @@ func (r restoredSnapshot) Print(out io.Writer) error {
 	if r.PKIRestored {
 		keys = "the keys and certificates are the snapshot's"
 	}
-	text := fmt.Sprintf("restored %d keys of %s; %s\n", r.Keys, r.Made.Format(time.RFC3339), keys)
+	text := fmt.Sprintf("restored %d keys of %s as %s; %s\n", r.Keys, r.Made.Format(time.RFC3339), r.Engine, keys)
 	for _, path := range r.Kept {
 		text += "kept " + path + "\n"
 	}
+	text += startOn(r.Engine)
 	text += "the collector and the controllers that delete will be held when the server starts: see with 'reap lint -A' what would be collected, then run 'reap resume'\n"
 	_, err := io.WriteString(out, text)
 	return err

@@ -44,6 +44,9 @@ func treeCommand() *cli.Command {
 			if err != nil {
 				return err
 			}
+			if format == "json" && !c.IsSet("limit") {
+				limit = 0 // programs want all; a drawing of thousands is of no use
+			}
 			server, err := connect(client)
 			if err != nil {
 				return err
@@ -89,6 +92,7 @@ func treeCommand() *cli.Command {
 
 // tree asks for a tree.
 func (a *asker) tree(ctx context.Context, o report.TreeOptions) (t report.Tree, err error) {
+	a.bound(len(o.Keys), "shows the trees")
 	query := url.Values{"limit": {strconv.Itoa(o.Limit)}, "namespace": {o.Namespace}}
 	for _, k := range o.Keys {
 		query.Add("object", k.Resource.String()+"/"+string(k.UID))

@@ -56,10 +56,8 @@ func whyCommand() *cli.Command {
 				}
 				server.readHolders(c.Context, &w)
 				w.Advise(sameServer(client))
-				if i > 0 {
-					w.Basis.Note, w.Basis.Incomplete = "", nil
-				}
 				if i > 0 && format == "text" {
+					w.Basis.Note, w.Basis.Incomplete = "", nil // people have read it
 					fmt.Fprintln(c.App.Writer)
 				}
 				if err := print(c.App.Writer, format, w); err != nil {

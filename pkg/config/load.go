@@ -20,6 +20,8 @@ type loader struct {
 	config     *option
 	configFile string
 	lookupEnv  func(string) (string, bool)
+	// root is put before the files' paths. Below one, what is being made may not have its files yet: none is required.
+	root string
 }
 
 func newLoader(options []*option) *loader {
@@ -71,7 +73,7 @@ func (l *loader) files() (settings, error) {
 	if l.configFile == "" {
 		return nil, nil
 	}
-	return readFiles(l.configFile, named, l.options)
+	return readFiles(l.root+l.configFile, named && l.root == "", l.options)
 }
 
 // given returns the option's values from the highest layer that gives it.

@@ -178,8 +178,10 @@ func durationOption(target *time.Duration, check func(time.Duration) error, acce
 	return &o
 }
 
+// boolOption binds a bool. Its value follows an equals sign or is left out: the parser takes the next word for another flag.
 func boolOption(target *bool, o option) *option {
 	o.boolean = true
+	o.placeholder = "[=BOOL]"
 	o.shown = strconv.FormatBool(*target)
 	o.set = func(text string) error {
 		b, err := strconv.ParseBool(text)

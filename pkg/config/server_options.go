@@ -1,6 +1,7 @@
 package config
 
 import (
+	"os"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -19,8 +20,15 @@ const (
 // ServerFlags returns the flags of `reap server`, and a function that resolves all layers into its options.
 // Call the function once, after a command line has been parsed with these flags.
 func ServerFlags() ([]cli.Flag, func() (Server, error)) {
+	return ServerFlagsElsewhere(os.LookupEnv, "")
+}
+
+// ServerFlagsElsewhere is ServerFlags for a server that runs in another environment, and below another root, which is put
+// before the paths of configuration files.
+func ServerFlagsElsewhere(lookupEnv func(string) (string, bool), root string) ([]cli.Flag, func() (Server, error)) {
 	s := DefaultServer()
 	l := newLoader(s.options())
+	l.lookupEnv, l.root = lookupEnv, root
 	return l.flags(), func() (Server, error) {
 		if err := l.load(); err != nil {
 			return Server{}, err

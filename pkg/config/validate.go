@@ -65,12 +65,12 @@ func (s Server) Validate() error {
 		{"kube-apiserver-arg", each(s.KubeAPIServerArgs, checkAPIServerArg)},
 		{"gc-workers", checkWorkers(s.GC.Workers)},
 		{"gc-resync", checkResync(s.GC.Resync)},
-		{"gc-orphan-timeout", checkNotNegative(s.GC.OrphanTimeout)},
+		{"gc-orphan-timeout", notNegative(acceptForEver)(s.GC.OrphanTimeout)},
 		{"gc-after-restore", oneOf(afterRestore)(s.GC.AfterRestore)},
-		{"gc-sync-timeout", checkNotNegative(s.GC.SyncTimeout)},
-		{"gc-sync-timeout-per-dependent", checkNotNegative(s.GC.SyncTimeoutPerDependent)},
+		{"gc-sync-timeout", notNegative(acceptForEver)(s.GC.SyncTimeout)},
+		{"gc-sync-timeout-per-dependent", notNegative(acceptAdded)(s.GC.SyncTimeoutPerDependent)},
 		{"gc-guard", checkCount(s.GC.Guard)},
-		{"gc-check", checkNotNegative(s.GC.Check)},
+		{"gc-check", notNegative(acceptCheck)(s.GC.Check)},
 		{"gc-ignore", each(s.GC.Ignore, checkResource)},
 		{"log-level", oneOf(logLevels)(s.Log.Level)},
 		{"log-format", oneOf(logFormats)(s.Log.Format)},
@@ -266,6 +266,8 @@ func checkRetain(n int) error {
 const (
 	acceptResync  = "give at least 1m, such as 1h, or 0 for never"
 	acceptForEver = "give a duration such as 10m, or 0 for ever"
+	acceptAdded   = "give a duration such as 250ms, or 0 for no added time"
+	acceptCheck   = "give a duration such as 10m, or 0 for never"
 )
 
 func checkResync(d time.Duration) error {
@@ -275,11 +277,14 @@ func checkResync(d time.Duration) error {
 	return nil
 }
 
-func checkNotNegative(d time.Duration) error {
-	if d < 0 {
-		return fmt.Errorf("%s is out of range: %s", d, acceptForEver)
+// notNegative returns a check for durations. accept says what is accepted, and what 0 means.
+func notNegative(accept string) func(time.Duration) error {
+	return func(d time.Duration) error {
+		if d < 0 {
+			return fmt.Errorf("%s is out of range: %s", d, accept)
+		}
+		return nil
 	}
-	return nil
 }
 
 func checkResource(resource string) error {

@@ -1,6 +1,7 @@
 package service
 
 import (
+	"cmp"
 	"fmt"
 	"path/filepath"
 
@@ -17,14 +18,17 @@ func dataDir(arguments []string, environment string) string {
 	return setting(environment, "REAP_DATA_DIR")
 }
 
-// configuredDataDir returns the data directory that the configuration files name, of which the last one counts.
-func (p place) configuredDataDir(arguments []string, environment string) (string, error) {
-	config, given := flagIn(arguments, "--config")
-	if !given {
-		if config = setting(environment, "REAP_CONFIG"); config == "" {
-			config = defaultConfig
-		}
+// configFile returns the configuration file that an argument or the environment file names; "" if none is to be read.
+func configFile(arguments []string, environment string) string {
+	if config, given := flagIn(arguments, "--config"); given {
+		return config
 	}
+	return cmp.Or(setting(environment, "REAP_CONFIG"), defaultConfig)
+}
+
+// configuredDataDir returns the data directory that a configuration file and those beside it name, of which the last one
+// counts.
+func (p place) configuredDataDir(config string) (string, error) {
 	if config == "" {
 		return "", nil
 	}

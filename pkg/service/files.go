@@ -15,10 +15,15 @@ type file struct {
 	mode    fs.FileMode
 	// quiet means that nothing that runs is concerned by a change.
 	quiet bool
+	// gone means that there must be no such file.
+	gone bool
 }
 
 // differs reports whether the file is missing or has another content.
 func (p place) differs(f file) (bool, error) {
+	if f.gone {
+		return exists(p.at(f.path)), nil
+	}
 	if !isFile(p.at(f.path)) {
 		return true, nil
 	}
@@ -29,6 +34,9 @@ func (p place) differs(f file) (bool, error) {
 // checkPlace fails where write would, because of the path alone: a name that is too long, a file above it, a directory
 // in its place.
 func (p place) checkPlace(f file) error {
+	if f.gone {
+		return nil
+	}
 	target := p.at(f.path)
 	if _, err := os.Lstat(target + next); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("writing %s: %w", f.path, err)

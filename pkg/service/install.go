@@ -1,12 +1,14 @@
 package service
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 )
@@ -20,6 +22,7 @@ type Installation struct {
 	dataDir    string
 	files      []file // in the order in which they are written
 	oldBinDir  string // where the binary of the installed service is
+	oldUnit    string // systemd's unit that has moved; "" if none has
 	restarting bool   // something that the service runs with has changed
 }
 
@@ -29,9 +32,17 @@ func Plan(s Settings, in Install) (*Installation, error) {
 	if err != nil {
 		return nil, err
 	}
+	old, _ := p.readRecord() // without one the binary has not been installed here
+	installed := p.installedUnit(old)
+	if installed != "" && !p.systemdSet {
+		p.unit, p.systemdSet = installed, true // it stays where it is
+	}
 	i := &Installation{place: p, in: in, init: initSystem{kind: None}}
 	if p.User == 0 {
 		i.init = p.findInit()
+	}
+	if i.init.kind == Systemd && installed != "" && !i.sameDir(installed, i.unit) {
+		i.oldUnit = installed
 	}
 	if i.in.Hash == "" {
 		if i.in.Hash, err = p.hash(); err != nil {
@@ -40,7 +51,7 @@ func Plan(s Settings, in Install) (*Installation, error) {
 	}
 	definition, environment := "", ""
 	if i.init.kind != None {
-		if definition, err = readOptional(p.at(p.definition(i.init.kind))); err != nil {
+		if definition, err = readOptional(p.at(cmp.Or(i.oldUnit, p.definition(i.init.kind)))); err != nil {
 			return nil, err
 		}
 		if environment, err = p.environment(in.Environment); err != nil {
@@ -54,18 +65,10 @@ func Plan(s Settings, in Install) (*Installation, error) {
 	if err := i.findDataDir(environment); err != nil {
 		return nil, err
 	}
-	r := record{
-		init: i.init.kind, hash: i.in.Hash, binDirMade: in.BinDirMade, unit: p.unit, rcScript: p.rcScript, envFile: p.envFile, dataDir: i.dataDir,
+	if err := i.checkServer(environment); err != nil {
+		return nil, err
 	}
-	if old, err := p.readRecord(); err == nil {
-		r.binDirMade = r.binDirMade || old.binDirMade
-	}
-	if i.init.kind != None {
-		i.files = append(i.files,
-			file{path: p.envFile, content: environment, mode: 0o600},
-			p.serviceDefinition(i.init.kind, i.in.Hash, i.dataDir, i.arguments))
-	}
-	i.files = append(i.files, p.script(r))
+	i.files = i.wanted(environment, in.BinDirMade || old.binDirMade)
 	for _, f := range i.files {
 		if err := p.checkPlace(f); err != nil {
 			return nil, err
@@ -74,25 +77,95 @@ func Plan(s Settings, in Install) (*Installation, error) {
 	return i, nil
 }
 
+// wanted returns the files of the service, in the order in which they are written.
+func (i *Installation) wanted(environment string, binDirMade bool) (files []file) {
+	if i.init.kind != None {
+		files = append(files,
+			file{path: i.envFile, content: environment, mode: 0o600},
+			i.serviceDefinition(i.init.kind, i.in.Hash, i.dataDir, i.arguments))
+	}
+	if i.oldUnit != "" {
+		files = append(files, file{path: i.oldUnit, gone: true}) // before the record, which no longer names it
+	}
+	return append(files, i.script(record{
+		init: i.init.kind, hash: i.in.Hash, binDirMade: binDirMade, unit: i.unit, rcScript: i.rcScript, envFile: i.envFile, dataDir: i.dataDir,
+	}))
+}
+
+// unitDirs are where systemd looks for units, the first one first.
+var unitDirs = []string{defaultSystemdDir, "/run/systemd/system", "/usr/local/lib/systemd/system", "/usr/lib/systemd/system", "/lib/systemd/system"}
+
+// installedUnit returns the path of the unit that an installation has written: where its record says or, if the binary has
+// been somewhere else, where systemd looks; "" if there is none.
+func (p place) installedUnit(old record) string {
+	if old.init == Systemd && isFile(p.at(old.unit)) {
+		return old.unit
+	}
+	for _, dir := range unitDirs {
+		path := dir + "/" + p.service + ".service"
+		if text, err := readOptional(p.at(path)); err == nil && recorded(text, "# binary: ") != "" {
+			return path
+		}
+	}
+	return ""
+}
+
+// sameDir reports whether two paths are in one directory, of which /lib is one name and /usr/lib another on many a machine.
+func (p place) sameDir(a, b string) bool {
+	a, b = filepath.Dir(p.at(a)), filepath.Dir(p.at(b))
+	if a == b {
+		return true
+	}
+	one, err := os.Stat(a)
+	if err != nil {
+		return false
+	}
+	other, err := os.Stat(b)
+	return err == nil && os.SameFile(one, other)
+}
+
+// checkServer fails if the server would: a service that runs is not restarted into that.
+func (i *Installation) checkServer(environment string) error {
+	if i.in.Check == nil || i.init.kind == None {
+		return nil
+	}
+	err := i.in.Check(i.arguments, func(name string) (string, bool) {
+		value := setting(environment, name)
+		return value, value != ""
+	}, i.Root)
+	if err != nil {
+		// A value in it may be long, or hold tabs.
+		text := strings.ReplaceAll(err.Error(), "\t", " ")
+		return fmt.Errorf("reap server would not start with these arguments and the settings in %s: %.1000s", i.envFile, text)
+	}
+	return nil
+}
+
 // findDataDir sets the data directory, and names it among the arguments of a second service.
 func (i *Installation) findDataDir(environment string) (err error) {
+	config := configFile(i.arguments, environment)
+	if i.init.kind != None && config != "" && !strings.HasPrefix(config, "/") {
+		return fmt.Errorf("a service has no current directory: --config %.100q must start with /", config)
+	}
 	i.dataDir = dataDir(i.arguments, environment)
 	switch {
 	case i.dataDir != "":
 	case i.service != defaultName:
-		// Two services on one data directory would shut each other out.
-		i.dataDir = "/var/lib/" + i.service
-		i.arguments = slices.Insert(slices.Clone(i.arguments), 0, "--data-dir="+i.dataDir)
+		// Two services on one data directory would shut each other out: the files that the first one reads do not count.
+		if config != defaultConfig {
+			if i.dataDir, err = i.configuredDataDir(config); err != nil {
+				return err
+			}
+		}
+		if i.dataDir == "" {
+			i.dataDir = "/var/lib/" + i.service
+			i.arguments = slices.Insert(slices.Clone(i.arguments), 0, "--data-dir="+i.dataDir)
+		}
 	default:
-		if i.dataDir, err = i.configuredDataDir(i.arguments, environment); err != nil {
+		if i.dataDir, err = i.configuredDataDir(config); err != nil {
 			return err
 		}
-		if i.dataDir == "" {
-			i.dataDir = i.in.DefaultDataDir
-		}
-		if i.dataDir == "" {
-			i.dataDir = "/var/lib/" + defaultName
-		}
+		i.dataDir = cmp.Or(i.dataDir, i.in.DefaultDataDir, "/var/lib/"+defaultName)
 	}
 	if i.init.kind != None && !strings.HasPrefix(i.dataDir, "/") {
 		return fmt.Errorf("a service has no current directory: --data-dir %.100q must start with /", i.dataDir)
@@ -130,7 +203,7 @@ func (i *Installation) DryRun() error {
 		}
 		if differs {
 			changes++
-			i.say("would write %s", f.path)
+			i.say("would %s %s", map[bool]string{true: "remove", false: "write"}[f.gone], f.path)
 		}
 	}
 	if !i.in.SkipLinks {
@@ -189,12 +262,18 @@ func (i *Installation) put(f file) (written bool, err error) {
 		return false, err
 	}
 	if !differs {
+		if f.gone {
+			return false, nil
+		}
 		return false, os.Chmod(i.at(f.path), f.mode)
 	}
 	if !f.quiet {
 		if err := i.changing(); err != nil {
 			return false, err
 		}
+	}
+	if f.gone {
+		return true, i.remove(f.path)
 	}
 	return true, i.write(f)
 }

@@ -60,7 +60,9 @@ func (u *Uninstallation) checkPurge() error {
 		}
 	}
 	// A service is stopped before its data goes; a server that somebody started is his to stop.
-	if pid := u.server(u.dataDir); pid > 0 && u.init == None {
+	if pid, err := u.server(u.dataDir); u.init == None && err != nil {
+		return fmt.Errorf("%w; nothing was removed", err)
+	} else if u.init == None && pid > 0 {
 		return fmt.Errorf("a server, process %d, runs on %s: stop it first; nothing was removed", pid, u.dataDir)
 	}
 	return nil

@@ -102,8 +102,12 @@ func environmentQuote(value string) string {
 	return b.String()
 }
 
-// environmentUnquote reads a value of an environment file, quoted or not.
+// environmentUnquote reads a value of an environment file, quoted or not, as a shell and systemd do. One that is no single
+// word for a shell is read as systemd does.
 func environmentUnquote(value string) string {
+	if words, err := shellSplit(value); err == nil && len(words) <= 1 {
+		return strings.Join(words, "")
+	}
 	if len(value) >= 2 && value[0] == '"' && value[len(value)-1] == '"' {
 		value = value[1 : len(value)-1]
 	}

@@ -6,8 +6,10 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -99,6 +101,7 @@ func TestBadSettingsChangeNothing(t *testing.T) {
 		{name: "too many arguments", in: Install{Arguments: []string{"--x=" + strings.Repeat("'", mostArguments)}}, want: "may have 65536"},
 		{name: "line break in the environment", in: Install{Environment: []string{"REAP_X=a\nb"}}, want: "REAP_X holds a line break"},
 		{name: "relative data", in: Install{Arguments: []string{"--data-dir=data"}}, want: "must start with /"},
+		{name: "relative configuration", in: Install{Arguments: []string{"--config", "x.yaml"}}, want: `--config "x.yaml" must start with /`},
 		{name: "relative data in the environment", in: Install{Environment: []string{"REAP_DATA_DIR=data"}}, want: "must start with /"},
 		{name: "name", settings: func(s *Settings) { s.Name = "../x" }, want: "--name"},
 		{name: "long name", settings: func(s *Settings) { s.Name = strings.Repeat("x", longestName+1) }, want: "--name has 101 characters"},
@@ -170,6 +173,151 @@ func TestArgumentsAreKept(t *testing.T) {
 	}
 }
 
+// TestServerIsCheckedFirst: arguments and variables that a server does not take are found before anything is changed.
+func TestServerIsCheckedFirst(t *testing.T) {
+	s, _ := machine(t, OpenRC)
+	put(t, s, "/etc/reap/reap.env", "REAP_LOG_LEVEL='debug'\nREAP_LOG_FORMAT=\"\"\n", 0o600)
+	mustInstall(t, s, Install{Arguments: []string{"--disable=gc"}})
+	before := tree(t, s)
+	var seen []string
+	in := Install{Environment: []string{"REAP_DISABLE=job"}, Check: func(arguments []string, environment func(string) (string, bool), root string) error {
+		seen = append(seen, arguments...)
+		for _, name := range []string{"REAP_LOG_LEVEL", "REAP_LOG_FORMAT", "REAP_DISABLE", "HOME"} {
+			if value, set := environment(name); set {
+				seen = append(seen, name+"="+value)
+			}
+		}
+		if root != s.Root {
+			t.Errorf("the root is %s", root)
+		}
+		return errors.New("no such\tserver")
+	}}
+	if err := install(t, s, in); err == nil || !strings.Contains(err.Error(), "/etc/reap/reap.env: no such server") {
+		t.Errorf("got %v", err)
+	}
+	if want := []string{"--disable=gc", "REAP_LOG_LEVEL=debug", "REAP_DISABLE=job"}; !slices.Equal(seen, want) {
+		t.Errorf("checked were %q, want %q", seen, want)
+	}
+	if after := tree(t, s); !slices.Equal(before, after) {
+		t.Errorf("files changed:\n%q\n%q", before, after)
+	}
+}
+
+// TestUnitStaysWhereItIs: whoever runs the installer again need not know where the unit is.
+func TestUnitStaysWhereItIs(t *testing.T) {
+	s, _ := machine(t, Systemd)
+	const first, second = "/usr/lib/systemd/system/reap.service", "/etc/systemd/system/reap.service"
+	s.SystemdDir = filepath.Dir(first)
+	mustInstall(t, s, Install{Arguments: []string{"--disable=gc"}})
+	before := tree(t, s)
+	s.SystemdDir = ""
+	mustInstall(t, s, Install{})
+	if after := tree(t, s); !slices.Equal(before, after) {
+		t.Errorf("files changed:\n%q\n%q", before, after)
+	}
+
+	put(t, s, "/run/systemd/system/x", "", 0o644)
+	commands := t.TempDir()
+	fake(t, commands, "systemctl", `case $1 in is-*) ;; *) echo "$@" >>$t/calls ;; esac`)
+	t.Setenv("PATH", commands)
+	s.SystemdDir = filepath.Dir(second)
+	mustInstall(t, s, Install{})
+	if got := recorded(get(t, s, second), "# arguments: "); got != "'--disable=gc'" {
+		t.Errorf("it has the arguments %s", got)
+	}
+	if exists(s.Root + first) {
+		t.Error("there are two units")
+	}
+	calls, err := os.ReadFile(filepath.Join(commands, "calls"))
+	if want := "daemon-reload\nreenable reap.service\nrestart reap.service\n"; err != nil || string(calls) != want {
+		t.Errorf("systemctl was called with %q (%v), want %q", calls, err, want)
+	}
+	if u, err := PlanUninstall(s); err != nil || u.unit != second {
+		t.Errorf("the record says %+v (%v)", u, err)
+	}
+
+	// The record is beside the binary, which may have moved with its unit.
+	put(t, s, "/opt/bin/reap", "#!/bin/sh\n", 0o755)
+	s.BinDir, s.SystemdDir = "/opt/bin", filepath.Dir(first)
+	mustInstall(t, s, Install{})
+	if got := recorded(get(t, s, first), "# arguments: "); got != "'--disable=gc'" || exists(s.Root+second) {
+		t.Errorf("it has the arguments %s", got)
+	}
+	s.SystemdDir = filepath.Dir(second)
+	mustInstall(t, s, Install{})
+
+	// Two names of one directory.
+	if err := os.MkdirAll(s.Root+"/lib", 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(s.Root+"/etc/systemd", s.Root+"/lib/systemd"); err != nil {
+		t.Fatal(err)
+	}
+	s.SystemdDir = "/lib/systemd/system"
+	mustInstall(t, s, Install{})
+	if !exists(s.Root + second) {
+		t.Error("the unit is gone")
+	}
+}
+
+// TestOrdinaryUserMayNotSee: the data directory is root's alone, which says nothing about the server.
+func TestOrdinaryUserMayNotSee(t *testing.T) {
+	for _, kind := range []string{OpenRC, None} {
+		t.Run(kind, func(t *testing.T) {
+			s, _ := machine(t, kind)
+			mustInstall(t, s, Install{})
+			put(t, s, "/var/lib/reap/ready.json", `{"pid": 1}`, 0o600)
+			commands := t.TempDir()
+			fake(t, commands, "rc-service", "")
+			t.Setenv("PATH", commands)
+			if kind == OpenRC {
+				put(t, s, "/run/openrc/softlevel", "", 0o644)
+			}
+			if status, err := ReadStatus(t.Context(), s); err != nil || !status.Ready || status.Verdict() != nil {
+				t.Fatalf("root sees %+v (%v)", status, err)
+			}
+			// The data is root's alone, and the test's directory is open.
+			if err := errors.Join(os.Chmod(s.Root+"/var/lib/reap", 0o700), os.Chmod(filepath.Dir(s.Root), 0o755)); err != nil {
+				t.Fatal(err)
+			}
+			var status Status
+			var err error
+			asOrdinaryUser(t, func() { status, err = ReadStatus(t.Context(), s) })
+			if err != nil || status.Ready || !status.ReadyUnknown {
+				t.Fatalf("an ordinary user sees %+v (%v)", status, err)
+			}
+			if err := status.Verdict(); err == nil || !strings.Contains(err.Error(), "sudo") {
+				t.Errorf("the verdict is %v", err)
+			}
+			var out strings.Builder
+			if err := status.Print(&out); err != nil || !strings.Contains(out.String(), "ready            unknown\n") {
+				t.Errorf("it prints %s (%v)", out.String(), err)
+			}
+		})
+	}
+}
+
+// asOrdinaryUser calls f on a thread that opens files as an ordinary user does.
+func asOrdinaryUser(t *testing.T, f func()) {
+	t.Helper()
+	if os.Getuid() != 0 {
+		t.Skip("needs root: without it the files are the user's own")
+	}
+	done := make(chan error)
+	go func() {
+		runtime.LockOSThread() // and it ends with the goroutine, since it is not unlocked
+		if err := syscall.Setfsuid(65534); err != nil {
+			done <- err
+			return
+		}
+		f()
+		done <- nil
+	}()
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+}
+
 func TestEnvironmentIsKept(t *testing.T) {
 	s, _ := machine(t, Systemd)
 	put(t, s, "/etc/reap/reap.env", "# mine\nREAP_A=\"1\"\nREAP_B=2\nREAP_B=3\nOTHER=x", 0o644)
@@ -206,7 +354,13 @@ func TestDataDir(t *testing.T) {
 		{name: "file of an argument", in: Install{Arguments: []string{"--config", "/srv/y.yaml"}}, environment: "REAP_CONFIG=\"/srv/x.yaml\"\n",
 			files: map[string]string{"/srv/x.yaml": "data-dir: /h\n", "/srv/y.yaml": "data-dir: /i\n"}, want: "/i"},
 		{name: "no file", in: Install{Arguments: []string{"--config="}}, files: map[string]string{"/etc/reap/config.yaml": "data-dir: /e\n"}, want: "/var/lib/reap"},
+		{name: "single quotes", environment: "REAP_DATA_DIR='/srv/a b'\n", want: "/srv/a b"},
+		{name: "quotes within", environment: "REAP_DATA_DIR=/srv/'a b'\"c\"\n", want: "/srv/a bc"},
 		{name: "second service", service: "x", files: map[string]string{"/etc/reap/config.yaml": "data-dir: /e\n"}, want: "/var/lib/reap-x"},
+		{name: "second service with a file of its own", service: "x", in: Install{Arguments: []string{"--config=/etc/reap/x.yaml"}},
+			files: map[string]string{"/etc/reap/x.yaml": "data-dir: /j\n"}, want: "/j"},
+		{name: "second service with a file that names none", service: "x", in: Install{Environment: []string{"REAP_CONFIG=/etc/reap/x.yaml"}},
+			files: map[string]string{"/etc/reap/x.yaml": "log-level: info\n"}, want: "/var/lib/reap-x"},
 		{name: "ordinary user", user: 1000, in: Install{DefaultDataDir: "/home/u/.local/share/reap"}, want: "/home/u/.local/share/reap"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -224,6 +378,10 @@ func TestDataDir(t *testing.T) {
 			}
 			if i.dataDir != tc.want {
 				t.Errorf("data directory is %q, want %q", i.dataDir, tc.want)
+			}
+			// What the server makes of it: an argument wins over a file.
+			if dir, given := flagIn(i.arguments, "--data-dir"); given && dir != tc.want {
+				t.Errorf("the arguments are %q", i.arguments)
 			}
 		})
 	}

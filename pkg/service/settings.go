@@ -41,7 +41,7 @@ type Settings struct {
 	Root string
 	// BinDir holds the binary, called reap.
 	BinDir string
-	// SystemdDir is where systemd's unit goes; /etc/systemd/system if empty.
+	// SystemdDir is where systemd's unit goes; if empty where it is, or /etc/systemd/system.
 	SystemdDir string
 	// User is the ID of the user who asks.
 	User int
@@ -59,6 +59,9 @@ type Install struct {
 	Environment []string
 	// Path lists the directories in which commands are looked for, as $PATH does.
 	Path string
+	// Check says what is wrong with the arguments and the environment that the server will be started with, in which a name
+	// without a value is not set; root is put before the paths of configuration files. Nil checks nothing.
+	Check func(arguments []string, environment func(name string) (value string, set bool), root string) error
 	// DefaultDataDir is where the server keeps its data if nothing says otherwise; /var/lib/reap if empty.
 	DefaultDataDir string
 	// Hash is the binary's SHA-256. If it is empty the binary is read.
@@ -79,7 +82,7 @@ type place struct {
 	rcScript   string
 	envFile    string
 	mark       string // there while a change waits for a restart
-	systemdSet bool   // SystemdDir was given
+	systemdSet bool   // the unit's directory was given, now or when the service was installed
 }
 
 // locate checks the settings that say where a service is.

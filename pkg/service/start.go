@@ -25,12 +25,16 @@ var errReload = errors.New("systemctl daemon-reload failed")
 func (i *Installation) startSystemd(ctx context.Context) (next string, err error) {
 	unit := i.service + ".service"
 	cannotEnable := fmt.Errorf("systemctl could not enable %s", unit)
+	enable := "enable"
+	if i.oldUnit != "" {
+		enable = "reenable" // what enables it leads to the old unit
+	}
 	if !i.init.running {
 		if i.in.SkipEnable || !have("systemctl") {
 			i.say("%s was written and not enabled", unit)
 			return "systemctl enable --now " + i.service, nil
 		}
-		if !i.ask(ctx, "systemctl", i.offline(), "enable", unit) {
+		if !i.ask(ctx, "systemctl", i.offline(), enable, unit) {
 			return "", cannotEnable
 		}
 		i.say("systemd is not running here: %s starts with the next boot", i.service)
@@ -46,8 +50,8 @@ func (i *Installation) startSystemd(ctx context.Context) (next string, err error
 			return "", err
 		}
 	}
-	if !i.in.SkipEnable && !i.enabled(ctx, i.init) {
-		if !i.ask(ctx, "systemctl", "enable", unit) {
+	if !i.in.SkipEnable && (i.oldUnit != "" || !i.enabled(ctx, i.init)) {
+		if !i.ask(ctx, "systemctl", enable, unit) {
 			return "", cannotEnable
 		}
 		i.say("enabled %s: it starts with the machine", unit)
@@ -130,8 +134,8 @@ func (i *Installation) awaitReady(ctx context.Context) error {
 	tick := time.NewTicker(askingEvery)
 	defer tick.Stop()
 	for {
-		if pid := i.server(i.dataDir); pid > 0 {
-			return nil
+		if pid, err := i.server(i.dataDir); err != nil || pid > 0 {
+			return err
 		}
 		select {
 		case <-tick.C:
@@ -142,20 +146,23 @@ func (i *Installation) awaitReady(ctx context.Context) error {
 }
 
 // server returns the process of the server that is ready on a data directory; 0 if there is none. The ready file is
-// there exactly while a server is ready, unless one that was killed left it.
-func (p place) server(dataDir string) (pid int) {
+// there exactly while a server is ready, unless one that was killed left it. The error is that the caller may not look.
+func (p place) server(dataDir string) (pid int, err error) {
 	raw, err := os.ReadFile(p.at(dataDir) + "/ready.json")
+	if errors.Is(err, fs.ErrPermission) {
+		return 0, fmt.Errorf("looking whether a server is ready: %w", err)
+	}
 	if err != nil {
-		return 0
+		return 0, nil
 	}
 	var ready struct {
 		PID int `json:"pid"`
 	}
 	if json.Unmarshal(raw, &ready) != nil || ready.PID <= 0 {
-		return 0
+		return 0, nil
 	}
 	if _, err := os.Stat("/proc/" + strconv.Itoa(ready.PID)); errors.Is(err, fs.ErrNotExist) {
-		return 0
+		return 0, nil
 	}
-	return ready.PID
+	return ready.PID, nil
 }

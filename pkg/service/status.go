@@ -20,6 +20,9 @@ type Status struct {
 	Enabled   bool `json:"enabled"`
 	Active    bool `json:"active"`
 	Ready     bool `json:"ready"`
+	// ReadyUnknown means that the caller may not see whether a server is ready, nor, without an init system, whether one
+	// runs: Ready and Active are false then.
+	ReadyUnknown bool `json:"readyUnknown,omitempty"`
 	// RestartPending means that something has changed that it does not run with yet.
 	RestartPending bool `json:"restartPending"`
 	// PID is the process of the server that is ready, if the caller may know.
@@ -50,10 +53,12 @@ func ReadStatus(ctx context.Context, s Settings) (Status, error) {
 	p.unit, p.rcScript = r.unit, r.rcScript
 	status.Init = r.init
 	status.Binary, status.DataDir, status.UninstallScript = p.binary(), r.dataDir, p.uninstallScript(p.BinDir)
-	status.PID = p.server(r.dataDir)
+	var hidden error
+	status.PID, hidden = p.server(r.dataDir)
 	if r.init == None {
 		status.Installed = executable(p.at(p.binary()))
 		status.Active, status.Ready = status.PID > 0, status.PID > 0
+		status.ReadyUnknown = hidden != nil
 		return status, nil
 	}
 	status.Definition, status.EnvironmentFile = p.definition(r.init), r.envFile
@@ -68,6 +73,7 @@ func ReadStatus(ctx context.Context, s Settings) (Status, error) {
 	status.Active = p.active(ctx, r.init)
 	// systemd is told by the server; OpenRC knows of a process alone.
 	status.Ready = status.Active && (r.init == Systemd || status.PID > 0)
+	status.ReadyUnknown = status.Active && !status.Ready && hidden != nil
 	status.RestartPending = status.Active && exists(p.at(p.mark))
 	return status, ctx.Err()
 }
@@ -77,6 +83,8 @@ func (s Status) Verdict() error {
 	switch {
 	case !s.Installed:
 		return fmt.Errorf("%s is not installed: 'reap service install' does it", s.Service)
+	case s.ReadyUnknown:
+		return fmt.Errorf("whether a server is ready on %s is for root to see, or for its owner: run this with sudo", s.DataDir)
 	case !s.Active && s.Init == Systemd:
 		return fmt.Errorf("%s does not run: systemctl start %s", s.Service, s.Service)
 	case !s.Active && s.Init == OpenRC:
@@ -95,10 +103,17 @@ func (s Status) Print(out io.Writer) error {
 	fmt.Fprintf(w, "service\t%s\n", s.Service)
 	fmt.Fprintf(w, "init system\t%s\n", s.Init)
 	for _, f := range []struct {
-		name string
-		is   bool
-	}{{"installed", s.Installed}, {"enabled", s.Enabled}, {"active", s.Active}, {"ready", s.Ready}, {"restart pending", s.RestartPending}} {
-		fmt.Fprintf(w, "%s\t%s\n", f.name, map[bool]string{true: "yes", false: "no"}[f.is])
+		name        string
+		is, unknown bool
+	}{
+		{"installed", s.Installed, false}, {"enabled", s.Enabled, false}, {"active", s.Active, s.ReadyUnknown && s.Init == None},
+		{"ready", s.Ready, s.ReadyUnknown}, {"restart pending", s.RestartPending, false},
+	} {
+		word := map[bool]string{true: "yes", false: "no"}[f.is]
+		if f.unknown {
+			word = "unknown"
+		}
+		fmt.Fprintf(w, "%s\t%s\n", f.name, word)
 	}
 	for _, f := range []struct{ name, value string }{
 		{"binary", s.Binary}, {"definition", s.Definition}, {"settings", s.EnvironmentFile}, {"data", s.DataDir}, {"uninstall", s.UninstallScript},

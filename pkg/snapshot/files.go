@@ -2,6 +2,7 @@ package snapshot
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -44,20 +45,14 @@ func Save(dir string, write func(io.Writer) (Manifest, error)) (saved File, err 
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return saved, fmt.Errorf("making the folder for snapshots: %w", err)
 	}
-	f, err := os.CreateTemp(dir, partials) // mode 0600
+	f, lock, err := newPartial(dir)
 	if err != nil {
-		return saved, fmt.Errorf("making a file for the snapshot: %w", err)
+		return saved, err
 	}
-	// removePartials removes files that are not locked.
-	lock := flock.New(f.Name())
-	locked, err := lock.TryLock()
 	defer func() {
 		_ = os.Remove(f.Name()) // it has its final name by now, or is not wanted
 		_ = lock.Unlock()       // ends with the process at the latest
 	}()
-	if err != nil || !locked {
-		return saved, errors.Join(fmt.Errorf("locking %s: %w", f.Name(), cmp.Or(err, errors.New("another process has locked it"))), f.Close())
-	}
 	m, err := write(f)
 	if err == nil {
 		err = f.Sync()
@@ -66,6 +61,56 @@ func Save(dir string, write func(io.Writer) (Manifest, error)) (saved File, err 
 		return saved, err
 	}
 	return publish(dir, f.Name(), m)
+}
+
+// newPartial creates a file and locks it: removePartials, in this process or another, removes files that are not locked. One
+// that was removed before it was locked is given up.
+func newPartial(dir string) (*os.File, *flock.Flock, error) {
+	for {
+		f, err := os.CreateTemp(dir, partials) // mode 0600
+		if err != nil {
+			return nil, nil, fmt.Errorf("making a file for the snapshot: %w", err)
+		}
+		lock, err := lockPartial(f)
+		if err == nil {
+			return f, lock, nil
+		}
+		_ = f.Close() // nothing was written
+		if !errors.Is(err, errRemoved) {
+			return nil, nil, errors.Join(fmt.Errorf("locking %s: %w", f.Name(), err), os.Remove(f.Name()))
+		}
+	}
+}
+
+// errRemoved is the error for a file that is no longer the one that its name says, or that its remover has locked.
+var errRemoved = errors.New("it has been removed")
+
+func lockPartial(f *os.File) (*flock.Flock, error) {
+	lock := flock.New(f.Name(), flock.SetFlag(os.O_RDWR)) // creates no file, which would take the place of a removed one
+	locked, err := lock.TryLock()
+	if errors.Is(err, fs.ErrNotExist) || err == nil && !locked {
+		return nil, errRemoved
+	}
+	if err != nil {
+		return nil, err
+	}
+	if is, err := sameFile(f); err != nil || !is {
+		return nil, errors.Join(cmp.Or(err, errRemoved), lock.Unlock())
+	}
+	return lock, nil
+}
+
+// sameFile reports whether an open file still has its name.
+func sameFile(f *os.File) (bool, error) {
+	open, err := f.Stat()
+	if err != nil {
+		return false, err
+	}
+	named, err := os.Stat(f.Name())
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	return err == nil && os.SameFile(open, named), err
 }
 
 // publish renames a complete file to the next free name.
@@ -131,8 +176,9 @@ func list(dir string) (all []File, err error) {
 }
 
 // List returns the snapshots in a folder with their manifests, the newest last. With check it reads them completely and
-// finds damaged ones. progress, if not nil, is called with the number of files read so far and of all files.
-func List(dir string, check bool, progress func(done, all int)) ([]File, error) {
+// finds damaged ones. progress, if not nil, is called with the number of files read so far and of all files. Cancelling ctx
+// ends the reading, also within a file.
+func List(ctx context.Context, dir string, check bool, progress func(done, all int)) ([]File, error) {
 	all, err := list(dir)
 	if err != nil {
 		return nil, err
@@ -141,15 +187,32 @@ func List(dir string, check bool, progress func(done, all int)) ([]File, error) 
 		if progress != nil {
 			progress(i, len(all))
 		}
-		if err := all[i].look(check); err != nil {
+		err := all[i].look(ctx, check)
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		if err != nil {
 			all[i].Problem = err.Error()
 		}
 	}
 	return all, nil
 }
 
+// cancellable is a reader that fails once ctx is cancelled.
+type cancellable struct {
+	ctx context.Context
+	io.Reader
+}
+
+func (c cancellable) Read(p []byte) (int, error) {
+	if c.ctx.Err() != nil {
+		return 0, context.Cause(c.ctx)
+	}
+	return c.Reader.Read(p)
+}
+
 // look reads the manifest, or with check the whole snapshot.
-func (f *File) look(check bool) (err error) {
+func (f *File) look(ctx context.Context, check bool) (err error) {
 	in, err := os.Open(f.Path)
 	if err != nil {
 		return err
@@ -161,7 +224,7 @@ func (f *File) look(check bool) (err error) {
 	}
 	f.Bytes = info.Size()
 	if check {
-		f.Manifest, err = Read(in, Visitor{})
+		f.Manifest, err = Read(cancellable{ctx, in}, Visitor{})
 	} else {
 		f.Manifest, err = Head(in)
 	}
@@ -171,8 +234,8 @@ func (f *File) look(check bool) (err error) {
 // Prune removes the snapshots that Save has made in a folder, except the newest, and the partial files of killed
 // processes. Snapshots whose manifest cannot be read are kept and not counted. Prune returns the removed snapshots; with
 // dry it removes nothing and returns those that it would remove.
-func Prune(dir string, retain int, dry bool) (removed []File, err error) {
-	all, err := List(dir, false, nil)
+func Prune(ctx context.Context, dir string, retain int, dry bool) (removed []File, err error) {
+	all, err := List(ctx, dir, false, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -1,6 +1,7 @@
 package snapshot
 
 import (
+	"context"
 	"errors"
 	"io"
 	"math/rand/v2"
@@ -72,7 +73,7 @@ func TestOrderNeedsNoClock(t *testing.T) {
 	for _, made := range []time.Time{noon, time.Unix(0, 0), noon.Add(time.Hour), noon} {
 		want = append(want, save(t, dir, made).Name)
 	}
-	all, err := List(dir, false, nil)
+	all, err := List(t.Context(), dir, false, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,7 +84,7 @@ func TestOrderNeedsNoClock(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}
-	removed, err := Prune(dir, 2, false)
+	removed, err := Prune(t.Context(), dir, 2, false)
 	if err != nil || len(removed) != 2 || !slices.Equal(filesIn(t, dir), want[2:]) {
 		t.Errorf("%d removed (%v), %q left", len(removed), err, filesIn(t, dir))
 	}
@@ -122,10 +123,10 @@ func TestPruneRemovesOnlyOldSnapshots(t *testing.T) {
 		}
 	})
 	before := filesIn(t, dir)
-	if removed, err := Prune(dir, 1, true); err != nil || len(removed) != 3 || !slices.Equal(filesIn(t, dir), before) {
+	if removed, err := Prune(t.Context(), dir, 1, true); err != nil || len(removed) != 3 || !slices.Equal(filesIn(t, dir), before) {
 		t.Errorf("without doing it: %d, %v, %q", len(removed), err, filesIn(t, dir))
 	}
-	removed, err := Prune(dir, 1, false)
+	removed, err := Prune(t.Context(), dir, 1, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -135,7 +136,7 @@ func TestPruneRemovesOnlyOldSnapshots(t *testing.T) {
 	if got := filesIn(t, dir); len(removed) != 3 || !slices.Equal(got, want) || len(want) != 5 {
 		t.Errorf("%d removed, %q left", len(removed), got)
 	}
-	if _, err := Prune(dir, 0, false); err != nil || len(filesIn(t, dir)) != 4 {
+	if _, err := Prune(t.Context(), dir, 0, false); err != nil || len(filesIn(t, dir)) != 4 {
 		t.Errorf("%q left (%v)", filesIn(t, dir), err)
 	}
 }
@@ -168,7 +169,7 @@ func TestListFindsDamagedSnapshots(t *testing.T) {
 	}
 	for _, check := range []bool{false, true} {
 		told := 0
-		all, err := List(dir, check, func(done, all int) { told = all - done })
+		all, err := List(t.Context(), dir, check, func(done, all int) { told = all - done })
 		if err != nil || len(all) != 2 || told != 1 {
 			t.Fatal(all, told, err)
 		}
@@ -178,5 +179,94 @@ func TestListFindsDamagedSnapshots(t *testing.T) {
 		if found := strings.Contains(all[1].Problem, "cut off"); found != check {
 			t.Errorf("check %v: the damaged one has %q", check, all[1].Problem)
 		}
+	}
+}
+
+// TestSaveBesidePrune: a file that is being saved is not locked for a moment, in which another process may take it for one
+// that a killed process has left.
+func TestSaveBesidePrune(t *testing.T) {
+	dir := t.TempDir()
+	pruning, stop := make(chan error, 1), make(chan struct{})
+	go func() {
+		for {
+			select {
+			case <-stop:
+				pruning <- nil
+				return
+			default:
+			}
+			if err := removePartials(dir); err != nil {
+				pruning <- err
+				return
+			}
+		}
+	}()
+	for range 100 {
+		if f := save(t, dir, noon); f.Bytes == 0 {
+			t.Fatalf("%s is empty", f.Name)
+		}
+		if _, err := Prune(t.Context(), dir, 1, false); err != nil { // so that few are listed
+			t.Fatal(err)
+		}
+	}
+	close(stop)
+	if err := <-pruning; err != nil {
+		t.Error(err)
+	}
+}
+
+func TestRemovedPartialIsNotLocked(t *testing.T) {
+	for what, change := range map[string]func(t *testing.T, path string){
+		"it is gone": func(t *testing.T, path string) {
+			if err := os.Remove(path); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"another has its name": func(t *testing.T, path string) {
+			if err := os.Rename(path, path+".old"); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(path, nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"its remover has locked it": func(t *testing.T, path string) {
+			lock := flock.New(path)
+			if locked, err := lock.TryLock(); err != nil || !locked {
+				t.Fatal(locked, err)
+			}
+			t.Cleanup(func() {
+				if err := lock.Close(); err != nil {
+					t.Error(err)
+				}
+			})
+		},
+	} {
+		f, err := os.CreateTemp(t.TempDir(), partials)
+		if err != nil {
+			t.Fatal(err)
+		}
+		change(t, f.Name())
+		before := filesIn(t, filepath.Dir(f.Name()))
+		if _, err := lockPartial(f); !errors.Is(err, errRemoved) {
+			t.Errorf("%s: %v", what, err)
+		}
+		if after := filesIn(t, filepath.Dir(f.Name())); !slices.Equal(before, after) {
+			t.Errorf("%s: there is %q now, and there was %q", what, after, before)
+		}
+		if err := f.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// An interrupt ends the check within a file: a snapshot may be large, and its disk slow.
+func TestCancelledListReadsNoFurther(t *testing.T) {
+	dir := t.TempDir()
+	save(t, dir, noon)
+	ctx, cancel := context.WithCancel(t.Context())
+	all, err := List(ctx, dir, true, func(int, int) { cancel() })
+	if !errors.Is(err, context.Canceled) || len(all) != 0 {
+		t.Errorf("%+v, %v", all, err)
 	}
 }

@@ -1,10 +1,14 @@
 package snapshot
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
+	"slices"
+	"time"
 
 	"github.com/sirupsen/logrus"
 )
@@ -27,10 +31,21 @@ const ContentType = "application/vnd.reap.snapshot"
 //
 // It does not authorize callers: the server must, because a snapshot contains every secret. The method is POST, so that
 // the right to GET the reports on neighbouring paths does not include snapshots.
+//
+// A client that takes nothing for a minute is given up: nobody else, the schedule included, gets a snapshot meanwhile.
 type Handler struct {
 	Maker *Maker
 	Log   *logrus.Entry
+
+	patience time.Duration // for tests; 0 is stalledAfter
 }
+
+const (
+	// stalledAfter is how long the client may take over a piece.
+	stalledAfter = time.Minute
+	// pieceBytes is small enough for a slow line to take it in that time.
+	pieceBytes = 16 << 10
+)
 
 // problem is the answer when there is no snapshot.
 type problem struct {
@@ -44,7 +59,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusMethodNotAllowed, "request a snapshot with POST, or use 'reap snapshot save'")
 		return
 	}
-	out := &begun{ResponseWriter: w}
+	out := &begun{ResponseWriter: w, patience: cmp.Or(h.patience, stalledAfter)}
 	m, err := h.Maker.Make(r.Context(), out, r.URL.Query().Get(QueryPKI) != WithoutPKI)
 	switch {
 	case err == nil:
@@ -60,10 +75,11 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// begun remembers whether anything was sent.
+// begun remembers whether anything was sent, and fails if the client takes none of it.
 type begun struct {
 	http.ResponseWriter
-	begun bool
+	begun    bool
+	patience time.Duration
 }
 
 var _ io.Writer = (*begun)(nil)
@@ -73,7 +89,27 @@ func (b *begun) Write(p []byte) (int, error) {
 		b.begun = true
 		b.Header().Set("Content-Type", ContentType)
 	}
-	return b.ResponseWriter.Write(p)
+	done := 0
+	for piece := range slices.Chunk(p, pieceBytes) {
+		n, err := b.send(piece)
+		if done += n; err != nil {
+			return done, err
+		}
+	}
+	return done, nil
+}
+
+// send writes one piece. The deadline is for the time that the client takes, not for what the datastore takes until the next.
+func (b *begun) send(piece []byte) (int, error) {
+	control, deadline := http.NewResponseController(b.ResponseWriter), time.Now().Add(b.patience)
+	if err := control.SetWriteDeadline(deadline); err != nil {
+		return 0, err
+	}
+	n, err := b.ResponseWriter.Write(piece)
+	if err != nil && !time.Now().Before(deadline) {
+		return n, fmt.Errorf("the client has taken nothing for %s: %w", b.patience, err)
+	}
+	return n, errors.Join(err, control.SetWriteDeadline(time.Time{}))
 }
 
 func refuse(w http.ResponseWriter, code int, why string) {

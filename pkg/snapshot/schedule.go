@@ -24,7 +24,7 @@ const retryAfter = 5 * time.Minute
 // Run makes snapshots until ctx is cancelled. The newest snapshot in the folder determines when the next is due, so that a
 // device that is often switched off makes neither a snapshot at each start nor none at all.
 func (s *Schedule) Run(ctx context.Context) {
-	wait := s.due(time.Now())
+	wait := s.due(ctx, time.Now())
 	for {
 		select {
 		case <-ctx.Done():
@@ -38,8 +38,8 @@ func (s *Schedule) Run(ctx context.Context) {
 }
 
 // due returns the time until the next snapshot. It is at most one interval, even if the clock has gone back.
-func (s *Schedule) due(now time.Time) time.Duration {
-	all, err := List(s.Dir, false, nil)
+func (s *Schedule) due(ctx context.Context, now time.Time) time.Duration {
+	all, err := List(ctx, s.Dir, false, nil)
 	if err != nil {
 		return 0 // most likely there is no folder yet
 	}
@@ -63,8 +63,8 @@ func (s *Schedule) once(ctx context.Context) bool {
 		return false
 	}
 	s.Log.WithField("file", f.Path).WithField("revision", f.Revision).WithField("keys", f.Keys).Info("snapshot saved")
-	removed, err := Prune(s.Dir, s.Retain, false)
-	if err != nil {
+	removed, err := Prune(ctx, s.Dir, s.Retain, false)
+	if err != nil && ctx.Err() == nil {
 		s.Log.WithError(err).Warn("cannot remove old snapshots")
 	}
 	for _, f := range removed {

@@ -6,10 +6,12 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -123,6 +125,77 @@ func TestOneSnapshotAtATime(t *testing.T) {
 	}
 }
 
+// TestStalledClientIsGivenUp has a client that reads nothing of a large snapshot: the next one can be made all the same.
+func TestStalledClientIsGivenUp(t *testing.T) {
+	records := someRecords(2000)
+	random := rand.NewChaCha8([32]byte{})
+	for i := range records {
+		records[i].Value = make([]byte, 10<<10) // together more than the system keeps for the client
+		_, _ = random.Read(records[i].Value)    // never fails
+	}
+	for _, http2 := range []bool{false, true} {
+		log, logged := logrus.New(), new(bytes.Buffer)
+		log.SetOutput(logged)
+		h := &Handler{Maker: maker(&store{records: records}), Log: logrus.NewEntry(log), patience: 100 * time.Millisecond}
+		ended := make(chan struct{})
+		s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			defer close(ended)
+			h.ServeHTTP(w, r)
+		}))
+		s.EnableHTTP2 = http2
+		s.StartTLS()
+		t.Cleanup(s.Close)
+		resp, err := s.Client().Post(s.URL+Path, "", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = resp.Body.Close() })
+		if (resp.ProtoMajor == 2) != http2 {
+			t.Fatalf("the answer comes by %s", resp.Proto)
+		}
+		select {
+		case <-ended:
+		case <-time.After(time.Minute):
+			t.Fatalf("%s: the server still waits for its client", resp.Proto)
+		}
+		if !strings.Contains(logged.String(), "the client has taken nothing for 100ms") {
+			t.Errorf("%s: the log says %s", resp.Proto, logged)
+		}
+		if _, err := h.Maker.Make(t.Context(), io.Discard, false); err != nil {
+			t.Errorf("%s: the next: %v", resp.Proto, err)
+		}
+	}
+}
+
+// A slow datastore is nothing that the client is to blame for.
+func TestPatienceIsWithTheClientAlone(t *testing.T) {
+	records := someRecords(20)
+	random := rand.NewChaCha8([32]byte{})
+	for i := range records {
+		records[i].Value = make([]byte, 200<<10) // so that each is sent
+		_, _ = random.Read(records[i].Value)     // never fails
+	}
+	const patience = 50 * time.Millisecond
+	h := &Handler{Maker: maker(&store{records: records, before: func(i int) error {
+		if i == 10 {
+			time.Sleep(3 * patience)
+		}
+		return nil
+	}}), Log: quiet(), patience: patience}
+	s := httptest.NewUnstartedServer(h)
+	s.EnableHTTP2 = true
+	s.StartTLS()
+	t.Cleanup(s.Close)
+	resp, err := s.Client().Post(s.URL+Path, "", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = resp.Body.Close() })
+	if m, err := Read(resp.Body, Visitor{}); err != nil || m.Keys != 20 {
+		t.Errorf("%+v, %v", m, err)
+	}
+}
+
 func TestUnreadablePKIIsAnError(t *testing.T) {
 	m := maker(&store{})
 	broken := errors.New("no")
@@ -141,7 +214,7 @@ func TestScheduleKeepsToItsInterval(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "snapshots")
 	count := func() int {
 		t.Helper()
-		all, err := List(dir, false, nil)
+		all, err := List(t.Context(), dir, false, nil)
 		if err != nil && !errors.Is(err, os.ErrNotExist) {
 			t.Fatal(err)
 		}
@@ -205,7 +278,7 @@ func TestScheduleRetainsTheNewest(t *testing.T) {
 			t.Fatal("it failed")
 		}
 	}
-	all, err := List(dir, true, nil)
+	all, err := List(t.Context(), dir, true, nil)
 	if err != nil || len(all) != 3 || all[0].number != 5 || all[2].number != 7 || all[2].Problem != "" || !all[2].PKI {
 		t.Errorf("%+v (%v)", all, err)
 	}

@@ -50,8 +50,8 @@ func FuzzInstall(f *testing.F) {
 	}
 	b := newBench(f)
 	for i, settings := range [][]string{
-		{"--tls-san", "it's $(canary) \"`canary`\" \\ %h $HOME ~ * ;canary", "REAP_X=it's $(canary) \"`canary`\" \\ %h $HOME ~ * ;canary", "REAP_Y="},
-		{"INSTALL_REAP_EXEC=--tls-san $(canary) `canary` 'a b' *\t\n--log-level=debug", "--tls-san", "--help", "--generate-bash-completion"},
+		{"--snapshot-dir", "/srv/it's $(canary) \"`canary`\" \\ %h $HOME ~ * ;canary", "REAP_X=it's $(canary) \"`canary`\" \\ %h $HOME ~ * ;canary", "REAP_Y="},
+		{"INSTALL_REAP_EXEC=--snapshot-dir $(canary) --snapshot-dir=`canary` --snapshot-dir='a --snapshot-dir *\t\n--log-level=debug", "--snapshot-dir", "--help"},
 		{"INSTALL_REAP_EXEC=server", "INSTALL_REAP_NAME=bench", "INSTALL_REAP_VERSION=v1", "INSTALL_REAP_SYSTEMD_DIR=/usr/lib/systemd/system"},
 		{"server", "--disable=gc", "INSTALL_REAP_BIN_DIR=/", "INSTALL_REAP_SYMLINK=skip"},
 		{"--", "--disable=gc", "INSTALL_REAP_ROOT={root}/image", "INSTALL_REAP_SKIP_START=true"},
@@ -156,7 +156,7 @@ var usual = []string{
 	"INSTALL_REAP_BASE_URL={here}/t.tar.gz", "INSTALL_REAP_BIN_DIR=/opt/bin", "INSTALL_REAP_BIN_DIR=/", "INSTALL_REAP_EXEC=--disable=gc --tls-san x",
 	"INSTALL_REAP_EXEC=server", "INSTALL_REAP_NAME=bench", "INSTALL_REAP_SYSTEMD_DIR=/usr/lib/systemd/system", "INSTALL_REAP_SYMLINK=skip",
 	"INSTALL_REAP_SKIP_DOWNLOAD=true", "INSTALL_REAP_SKIP_ENABLE=true", "INSTALL_REAP_SKIP_START=false", "INSTALL_REAP_ROOT={root}/image",
-	"REAP_LOG_LEVEL=debug", "REAP_DATA_DIR=/srv/reap", "REAP_CONFIG=/etc/reap/other.yaml", "server", "--disable=gc", "--tls-san", "--data-dir=/srv/reap",
+	"REAP_LOG_LEVEL=debug", "REAP_DATA_DIR=/srv/reap", "REAP_CONFIG=/etc/reap/other.yaml", "server", "--disable=gc", "--tls-san", "--data-dir=/srv/reap", "--snapshot-dir=/srv/snapshots",
 	"--config=/etc/reap/other.yaml",
 }
 
@@ -297,7 +297,7 @@ for unit; do :; done
 case $* in
 "is-active --quiet "* | "is-enabled --quiet "*) [ -e "$state/$1.$unit" ]; exit ;;
 "start "* | "restart "*) : >"$state/is-active.$unit" ;;
-"enable "*) : >"$state/is-enabled.$unit" ;;
+"enable "* | "reenable "*) : >"$state/is-enabled.$unit" ;;
 "disable "*) rm -f "$state/is-active.$unit" "$state/is-enabled.$unit" ;;
 esac
 echo "$*" >>"$state/calls"
@@ -586,6 +586,7 @@ func (c call) checkInstalled(t *testing.T, before, after map[string]string) {
 		filepath.Join(bin, "reap"), filepath.Join(bin, "kubectl"), filepath.Join(bin, "kubectl-reap"), filepath.Join(bin, "kubectl_complete-reap"),
 		uninstaller, unit, rcScript, environment, filepath.Join(image, "/run", service+"-install.pending"),
 		filepath.Join(image, "/usr/local/bin", service+"-uninstall.sh"), // of a service that has moved
+		filepath.Join(image, "/etc/systemd/system", service+".service"), // of one whose unit has
 	}
 	for _, path := range difference(before, after) {
 		if strings.HasPrefix(after[path], "d") && slices.ContainsFunc(own, func(file string) bool { return strings.HasPrefix(file, path+"/") }) {

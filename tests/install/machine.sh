@@ -144,8 +144,14 @@ else
 
 	# --- a mistake ------------------------------------------------------------------------------
 
+	must_fail dash /test/v2/install.sh --no-such-flag
+	says 'unknown flag --no-such-flag'
+	must_fail env REAP_LOG_LEVEL=loud dash /test/v2/install.sh
+	says REAP_LOG_LEVEL
+	goes_on_as "$third"
 	if [ "$init" = systemd ]; then
-		must_fail dash /test/v2/install.sh --no-such-flag
+		# A server that cannot start for another reason than its settings.
+		must_fail dash /test/v2/install.sh --bind-address=203.0.113.1
 		says 'journalctl -u reap'
 		must dash /test/v2/install.sh --log-level=info
 		third=$(pid)

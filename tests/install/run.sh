@@ -131,7 +131,7 @@ with_systemd() {
 			[ ! -e \$state/broken ] || exit 1
 			: >"\$state/active.\$unit"
 			;;
-		"enable "*) : >"\$state/enabled.\$unit" ;;
+		"enable "* | "reenable "*) : >"\$state/enabled.\$unit" ;;
 		"disable --now "*) $(command -v rm) -f "\$state/active.\$unit" "\$state/enabled.\$unit" ;;
 		esac
 	EOF
@@ -236,14 +236,14 @@ need_root() { [ "$(id -u)" = 0 ] || skip "needs root"; }
 case_install() {
 	need_root
 	with_systemd
-	must install INSTALL_REAP_VERSION=v1 REAP_LOG_LEVEL=debug 'REAP_ODD=a"b$c`d\e' -- --disable=gc --tls-san 'odd $name%'
+	must install INSTALL_REAP_VERSION=v1 REAP_LOG_LEVEL=debug 'REAP_ODD=a"b$c`d\e' -- --disable=gc --snapshot-dir '/srv/odd $name%'
 	version_is v1
 	mode_is /usr/local/bin/reap 755
 	mode_is /etc/reap/reap.env 600
 	has /etc/reap/reap.env 'REAP_LOG_LEVEL="debug"'
 	odd=$(. "$root/etc/reap/reap.env" && printf '%s' "$REAP_ODD")
 	[ "$odd" = 'a"b$c`d\e' ] || fail "the environment file gives $odd"
-	has /etc/systemd/system/reap.service 'ExecStart=/usr/local/bin/reap server --disable=gc --tls-san "odd $$name%%"'
+	has /etc/systemd/system/reap.service 'ExecStart=/usr/local/bin/reap server --disable=gc --snapshot-dir "/srv/odd $$name%%"'
 	has /etc/systemd/system/reap.service Type=notify
 	has /etc/systemd/system/reap.service Restart=always
 	has /etc/systemd/system/reap.service LimitCORE=0
@@ -289,7 +289,7 @@ case_unit() {
 	need_root
 	command -v systemd-analyze >/dev/null || skip "no systemd-analyze"
 	with_systemd
-	must install INSTALL_REAP_VERSION=v1 -- --disable=gc --tls-san 'odd $name%'
+	must install INSTALL_REAP_VERSION=v1 -- --disable=gc --snapshot-dir '/srv/odd $name%'
 	# systemd looks for the binary where the unit says, so the unit says where it is here.
 	sed "s|^ExecStart=|&$root|; s|network-online.target|sysinit.target|" "$root/etc/systemd/system/reap.service" >"$t/reap.service"
 	systemd-analyze verify "$t/reap.service" >"$t/verify" 2>&1 || fail "systemd-analyze: $(cat "$t/verify")"
@@ -349,6 +349,10 @@ case_arguments() {
 	has /etc/systemd/system/reap.service 'ExecStart=/usr/local/bin/reap server'
 	must_fail install INSTALL_REAP_VERSION=v1 -- gc
 	must_fail install INSTALL_REAP_VERSION=v1 -- --data-dir=relative
+	must_fail install INSTALL_REAP_VERSION=v1 -- --disabel=gc
+	says 'unknown flag --disabel (did you mean --disable?).*nothing was changed'
+	must_fail install INSTALL_REAP_VERSION=v1 REAP_LOG_LEVEL=warning
+	says 'REAP_LOG_LEVEL'
 	has /etc/systemd/system/reap.service 'ExecStart=/usr/local/bin/reap server'
 	# Nor does a new binary take its place before the settings are known to be good.
 	publish v2
@@ -462,7 +466,28 @@ case_systemd_dir() {
 	must install INSTALL_REAP_VERSION=v1 INSTALL_REAP_SYSTEMD_DIR=/usr/lib/systemd/system
 	has /usr/lib/systemd/system/reap.service 'ExecStart=/usr/local/bin/reap server'
 	[ ! -e "$root/etc/systemd/system/reap.service" ] || fail "there are two units"
-	must uninstall
+	# It stays there, with its arguments.
+	must install INSTALL_REAP_VERSION=v1 -- --disable=gc
+	has /usr/lib/systemd/system/reap.service 'ExecStart=/usr/local/bin/reap server --disable=gc'
+	forget_calls
+	must install INSTALL_REAP_VERSION=v1
+	says 'nothing changed'
+	calls_nothing_that_stops
+	[ ! -e "$root/etc/systemd/system/reap.service" ] || fail "there are two units"
+	# Somewhere else it is the same service.
+	must install INSTALL_REAP_VERSION=v1 INSTALL_REAP_SYSTEMD_DIR=/etc/systemd/system
+	has /etc/systemd/system/reap.service 'ExecStart=/usr/local/bin/reap server --disable=gc'
+	[ ! -e "$root/usr/lib/systemd/system/reap.service" ] || fail "there are two units"
+	called 'systemctl reenable reap.service'
+	called 'systemctl restart reap.service'
+	# The directory of the binary is read from the unit, wherever that is.
+	must install INSTALL_REAP_VERSION=v1 INSTALL_REAP_BIN_DIR=/opt/bin INSTALL_REAP_SYSTEMD_DIR=/usr/lib/systemd/system
+	must install INSTALL_REAP_VERSION=v1
+	has /usr/lib/systemd/system/reap.service 'ExecStart=/opt/bin/reap server --disable=gc'
+	# shellcheck disable=SC2086
+	must clean $shell "$root/opt/bin/reap-uninstall.sh"
+	rm -r "$root/usr/local/bin"
+	mkdir "$root/usr/local/bin"
 	[ -z "$(find "$root" -type f)" ] || fail "left behind: $(find "$root" -type f)"
 	must_fail install INSTALL_REAP_VERSION=v1 INSTALL_REAP_SYSTEMD_DIR=relative
 }
@@ -672,11 +697,11 @@ case_older_release() {
 	with_systemd
 	with_installer_before
 	publish_before v0.1
-	must install INSTALL_REAP_VERSION=v0.1 REAP_A=1 -- --disable=gc --tls-san 'odd $name%'
+	must install INSTALL_REAP_VERSION=v0.1 REAP_A=1 -- --disable=gc --snapshot-dir '/srv/odd $name%'
 	says 'its own install.sh goes on'
 	version_is v0.1
 	called 'systemctl start reap.service'
-	has /etc/systemd/system/reap.service 'ExecStart=/usr/local/bin/reap server --disable=gc --tls-san "odd $$name%%"'
+	has /etc/systemd/system/reap.service 'ExecStart=/usr/local/bin/reap server --disable=gc --snapshot-dir "/srv/odd $$name%%"'
 	no_litter
 	forget_calls
 	must install INSTALL_REAP_VERSION=v0.1
@@ -686,14 +711,14 @@ case_older_release() {
 	must install INSTALL_REAP_VERSION=v1
 	version_is v1
 	called 'systemctl restart reap.service'
-	has /etc/systemd/system/reap.service 'ExecStart=/usr/local/bin/reap server --disable=gc --tls-san "odd $$name%%"'
+	has /etc/systemd/system/reap.service 'ExecStart=/usr/local/bin/reap server --disable=gc --snapshot-dir "/srv/odd $$name%%"'
 	has /etc/reap/reap.env 'REAP_A="1"'
 
 	must_fail install INSTALL_REAP_VERSION=v0.1
 	says 'INSTALL_REAP_FORCE'
 	must install INSTALL_REAP_VERSION=v0.1 INSTALL_REAP_FORCE=true INSTALL_REAP_BASE_URL="$t/site/v0.1/$asset"
 	version_is v0.1
-	has /etc/systemd/system/reap.service 'ExecStart=/usr/local/bin/reap server --disable=gc --tls-san "odd $$name%%"'
+	has /etc/systemd/system/reap.service 'ExecStart=/usr/local/bin/reap server --disable=gc --snapshot-dir "/srv/odd $$name%%"'
 
 	publish_before v0.2
 	echo ': tampered with' >>"$t/site/v0.2/install.sh"
@@ -717,7 +742,7 @@ installed_before() {
 	with_installer_before
 	now=$installer
 	installer=$installer_before
-	must install INSTALL_REAP_VERSION=v1 REAP_A=1 'REAP_ODD=a"b$c`d\e' -- --disable=gc --tls-san "it's "'odd $name%'
+	must install INSTALL_REAP_VERSION=v1 REAP_A=1 'REAP_ODD=a"b$c`d\e' -- --disable=gc --snapshot-dir "/srv/it's "'odd $name%'
 	before=$(cd "$root" && find . -type f ! -name '*-uninstall.sh' ! -name ready.json -exec sha256sum {} + | sort)
 	installer=$now
 	forget_calls
@@ -936,7 +961,7 @@ case_image_build() {
 case_openrc() {
 	need_root
 	with_openrc
-	must install INSTALL_REAP_VERSION=v1 'REAP_ODD=a"b$c' -- --disable=gc --tls-san "it's odd"
+	must install INSTALL_REAP_VERSION=v1 'REAP_ODD=a"b$c' -- --disable=gc --snapshot-dir "/srv/it's odd"
 	version_is v1
 	called 'rc-update add reap default'
 	called 'rc-service reap start'
@@ -952,7 +977,7 @@ case_openrc() {
 		printf '%s|' "$@"
 		env | sed -n 's/^REAP_ODD=//p'
 	)
-	[ "$words" = "/usr/local/bin/reap|server|--disable=gc|--tls-san|it's odd|a\"b\$c" ] || fail "OpenRC would run: $words"
+	[ "$words" = "/usr/local/bin/reap|server|--disable=gc|--snapshot-dir|/srv/it's odd|a\"b\$c" ] || fail "OpenRC would run: $words"
 	forget_calls
 	must install INSTALL_REAP_VERSION=v1
 	says 'nothing changed'
