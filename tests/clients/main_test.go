@@ -2,6 +2,7 @@ package clients
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -89,25 +90,29 @@ func build() (err error) {
 type cluster struct {
 	kubernetes.Interface
 	server *reaptest.Server
-	dir    string // of the stages and kwok's log
+	log    *os.File // the server's, in dir
+	dir    string   // of the stages and the logs
 	kwok   *process
 }
 
 // newCluster starts a server, and kwok with the node "node" and the stages of docs/kwok.md, with grace periods.
 func newCluster(ctx context.Context) (_ *cluster, err error) {
 	c := &cluster{}
-	if c.server, err = reaptest.Run(ctx); err != nil {
-		return nil, err
-	}
 	defer func() {
 		if err != nil {
 			_ = c.stop() // err says what went wrong first
 		}
 	}()
-	if c.Interface, err = kubernetes.NewForConfig(c.server.Config()); err != nil {
+	if c.dir, err = os.MkdirTemp("", "reap-clients-"); err != nil {
 		return nil, err
 	}
-	if c.dir, err = os.MkdirTemp("", "reap-clients-"); err != nil {
+	if c.log, err = os.Create(filepath.Join(c.dir, "server.log")); err != nil {
+		return nil, err
+	}
+	if c.server, err = reaptest.Run(ctx, reaptest.WithArgs("--gc-check=1s"), reaptest.WithLog(c.log)); err != nil {
+		return nil, err
+	}
+	if c.Interface, err = kubernetes.NewForConfig(c.server.Config()); err != nil {
 		return nil, err
 	}
 	if c.kwok, err = c.newKwok(ctx, "--manage-all-nodes"); err != nil {
@@ -140,19 +145,20 @@ func (c *cluster) addNode(ctx context.Context, name string) error {
 	return nil
 }
 
-// stop ends both processes.
+// stop ends both processes, and looks at the server's log.
 func (c *cluster) stop() error {
-	var err error
+	var errs []error
 	if c.kwok != nil {
-		err = c.kwok.stop()
+		errs = append(errs, c.kwok.stop())
 	}
-	if e := c.server.Stop(); err == nil {
-		err = e
+	if c.server != nil {
+		errs = append(errs, c.server.Stop())
 	}
-	if e := os.RemoveAll(c.dir); err == nil {
-		err = e
+	if c.log != nil {
+		raw, err := os.ReadFile(c.log.Name())
+		errs = append(errs, err, checkLog(raw), c.log.Close())
 	}
-	return err
+	return errors.Join(append(errs, os.RemoveAll(c.dir))...)
 }
 
 // shared returns the cluster that is everybody's.
@@ -168,7 +174,7 @@ func (c *cluster) explain(t *testing.T) {
 	c.server.Explain(t)
 	t.Cleanup(func() {
 		if t.Failed() {
-			t.Logf("kwok's log ends with\n%s", c.kwok.tail())
+			t.Logf("the server's log ends with\n%s\nkwok's log ends with\n%s", tail(c.log.Name()), c.kwok.tail())
 		}
 	})
 }

@@ -67,8 +67,11 @@ func (p *process) stop() error {
 }
 
 // tail returns the end of the log.
-func (p *process) tail() string {
-	raw, err := os.ReadFile(p.log)
+func (p *process) tail() string { return tail(p.log) }
+
+// tail returns the last lines of a file.
+func tail(path string) string {
+	raw, err := os.ReadFile(path)
 	if err != nil {
 		return err.Error()
 	}

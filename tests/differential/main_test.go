@@ -66,8 +66,14 @@ func start(t *testing.T, name string, args ...string) *server {
 		if err := cmd.Wait(); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
+		raw, err := os.ReadFile(log.Name())
+		if err == nil {
+			err = program.CheckLog(raw)
+		}
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
 		if t.Failed() {
-			raw, _ := os.ReadFile(log.Name()) // what there is helps
 			t.Logf("log of the server %s:\n%s", name, raw[max(0, len(raw)-8<<10):])
 		}
 		_ = log.Close() // the process had its own

@@ -24,6 +24,9 @@ import (
 // binary names the program that scripts/build has made; scripts/test sets it.
 const binary = "REAP_BINARY"
 
+// graphCheck says how often the collector checks its own graph.
+const graphCheck = "REAP_GC_CHECK"
+
 // TestMain does what a user does: it asks reap for the folder, and exports the one variable.
 func TestMain(m *testing.M) {
 	log.SetLogger(zap.New(zap.WriteTo(os.Stderr)))
@@ -42,7 +45,8 @@ func run(m *testing.M) int {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	if err := os.Setenv("KUBEBUILDER_ASSETS", assets); err != nil {
+	// The collector checks its own graph, and logFile looks for what it finds.
+	if err := errors.Join(os.Setenv("KUBEBUILDER_ASSETS", assets), os.Setenv(graphCheck, "1s")); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
@@ -92,15 +96,7 @@ type started struct {
 // start starts an environment, and stops it when the test has ended.
 func start(t *testing.T, env *envtest.Environment) started {
 	t.Helper()
-	patient(env)
-	server := env.ControlPlane.GetAPIServer()
-	if server.Err == nil {
-		server.Err = logFile(t, "kube-apiserver")
-	}
-	if env.ControlPlane.Etcd == nil {
-		env.ControlPlane.Etcd = &envtest.Etcd{Err: logFile(t, "etcd")}
-	}
-	config, err := env.Start()
+	config, err := patient(logged(t, env)).Start()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -112,6 +108,18 @@ func start(t *testing.T, env *envtest.Environment) started {
 	return started{Client: newClient(t, config), of: env, config: config}
 }
 
+// logged has the output of an environment's programs go to files, unless the test itself reads it.
+func logged(t *testing.T, env *envtest.Environment) *envtest.Environment {
+	t.Helper()
+	if server := env.ControlPlane.GetAPIServer(); server.Err == nil {
+		server.Err = logFile(t, "kube-apiserver")
+	}
+	if env.ControlPlane.Etcd == nil {
+		env.ControlPlane.Etcd = &envtest.Etcd{Err: logFile(t, "etcd")}
+	}
+	return env
+}
+
 func newClient(t *testing.T, config *rest.Config) client.Client {
 	t.Helper()
 	c, err := client.New(config, client.Options{})
@@ -121,7 +129,7 @@ func newClient(t *testing.T, config *rest.Config) client.Client {
 	return c
 }
 
-// logFile returns a file for a program's output, the last of which is shown if the test fails.
+// logFile returns a file for a program's output. That must hold nothing bad; the last of it is shown if the test fails.
 func logFile(t *testing.T, program string) io.Writer {
 	t.Helper()
 	f, err := os.Create(filepath.Join(t.TempDir(), program))
@@ -130,6 +138,9 @@ func logFile(t *testing.T, program string) io.Writer {
 	}
 	t.Cleanup(func() {
 		raw, err := os.ReadFile(f.Name())
+		if wrong := checkLog(raw); wrong != nil {
+			t.Errorf("%s: %v", program, wrong)
+		}
 		if t.Failed() {
 			t.Logf("the last lines of %s's output:\n%s(%v)", program, tail(string(raw), 40), err)
 		}

@@ -40,7 +40,7 @@ func atOnce(n int, do func(int) error) (longest time.Duration, err error) {
 func TestTenEnvironmentsAtOnce(t *testing.T) {
 	envs := make([]*envtest.Environment, many)
 	for i := range envs {
-		envs[i] = patient(&envtest.Environment{})
+		envs[i] = patient(logged(t, &envtest.Environment{}))
 	}
 	stop := func() (time.Duration, error) { return atOnce(many, func(i int) error { return envs[i].Stop() }) }
 	starts, err := atOnce(many, func(i int) error { _, err := envs[i].Start(); return err })

@@ -32,7 +32,28 @@ func TestTwoCollectorsAtOnceDoEverythingOnce(t *testing.T) {
 		if w.has("again") || w.count("again") > 0 {
 			t.Error("a deletion in the foreground has not ended")
 		}
+		w.wantOneDeletionEach()
 	})
+}
+
+// wantOneDeletionEach fails unless the collectors have deleted objects, and no object twice.
+func (w *world) wantOneDeletionEach() {
+	w.t.Helper()
+	times := map[string]int{}
+	for _, c := range w.Calls(0) {
+		if c.Verb == "delete" && c.Code < 300 {
+			times[c.Resource+" "+c.Name]++
+		}
+	}
+	for object, n := range times {
+		if n != 1 {
+			w.t.Errorf("%s was deleted %d times", object, n)
+		}
+	}
+	// The children of doomed, ghost and again, and what deleteEveryWay leaves to the collectors.
+	if len(times) < 3*2*children {
+		w.t.Errorf("the collectors have deleted only %d objects", len(times))
+	}
 }
 
 // One verb on one resource is forbidden to the collector. Nothing else waits for it, no owned object is deleted, and the

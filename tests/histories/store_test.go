@@ -15,6 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/reap-dev/reap/pkg/datastore"
+	"github.com/reap-dev/reap/tests/program"
 	"github.com/reap-dev/reap/tests/size"
 )
 
@@ -55,7 +56,9 @@ func started(t *testing.T, engine string) *process {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		p.kill()
+		if err := p.kill(); err != nil {
+			t.Error(err)
+		}
 		if t.Failed() {
 			t.Logf("the store said:\n%s", p.output.Bytes())
 		}
@@ -84,7 +87,9 @@ func (p *process) killsNowAndThen(ctx context.Context, r *rand.Rand) error {
 		if !wait(ctx, time.Duration(300+r.IntN(700))*time.Millisecond) {
 			return nil
 		}
-		p.kill()
+		if err := p.kill(); err != nil {
+			return err
+		}
 		if err := p.start(); err != nil {
 			return err
 		}
@@ -100,10 +105,31 @@ func (p *process) start() error {
 	return p.cmd.Start()
 }
 
-// kill ends the process as a power switch would, but for the disk.
-func (p *process) kill() {
-	_ = p.cmd.Process.Kill() // it may have ended
-	_ = p.cmd.Wait()         // it was killed
+// kill ends the process as a power switch would, but for the disk. It returns an error if the process had ended by itself,
+// or has said what it never should.
+func (p *process) kill() error {
+	_ = p.cmd.Process.Kill() // if it has ended, its state says so
+	_ = p.cmd.Wait()         // the state says all of it
+	if !wasKilled(p.cmd.ProcessState) {
+		return fmt.Errorf("the store has ended by itself: %s", p.cmd.ProcessState)
+	}
+	return program.CheckLog(p.output.Bytes())
+}
+
+func wasKilled(ended *os.ProcessState) bool {
+	status := ended.Sys().(syscall.WaitStatus)
+	return status.Signaled() && status.Signal() == syscall.SIGKILL
+}
+
+// TestStoresThatEndByThemselvesAreNoticed by the tests that kill stores.
+func TestStoresThatEndByThemselvesAreNoticed(t *testing.T) {
+	for script, want := range map[string]bool{"kill -KILL $$": true, "kill -ABRT $$": false, "exit 0": false, "exit 66": false} {
+		cmd := exec.Command("sh", "-c", script)
+		_ = cmd.Run() // the state says all of it
+		if got := wasKilled(cmd.ProcessState); got != want {
+			t.Errorf("%s: was killed: %v", script, got)
+		}
+	}
 }
 
 func (p *process) endpoint() string {

@@ -1,10 +1,12 @@
 package house
 
 import (
+	"cmp"
 	"encoding/json"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -69,6 +71,48 @@ func TestReaptestCanBeImported(t *testing.T) {
 	}
 }
 
+// testedModules are the modules beside the program's that have tests, as scripts/test and scripts/lint list them.
+var testedModules = []string{"reaptest", "examples/operator", "tests/clients", "tests/envtest"}
+
+// No module is forgotten: what has a go.mod is tested and linted.
+func TestScriptsKnowEveryModule(t *testing.T) {
+	// The program itself and scripts/tools have lines of their own in both scripts; scripts/datastores only names what others wrote.
+	others := []string{".", "scripts/tools", "scripts/datastores"}
+	files, err := exec.Command("git", "-C", filepath.Join("..", ".."), "ls-files", "-co", "--exclude-standard", "go.mod", "*/go.mod").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var found []string
+	for file := range strings.FieldsSeq(string(files)) {
+		if dir := filepath.Dir(file); !slices.Contains(others, dir) {
+			found = append(found, dir)
+		}
+	}
+	for what, list := range map[string][]string{
+		"tests/house":  testedModules,
+		"scripts/test": listedIn(t, "scripts/test", `(?m)^modules='(.*)'$`),
+		"scripts/lint": listedIn(t, "scripts/lint", `(?m)^for module in (.*); do$`),
+	} {
+		if list = slices.Sorted(slices.Values(list)); !slices.Equal(list, slices.Sorted(slices.Values(found))) {
+			t.Errorf("%s has the modules %q, and there are %q", what, list, found)
+		}
+	}
+}
+
+// listedIn returns the words of a list in a script.
+func listedIn(t *testing.T, script, pattern string) []string {
+	t.Helper()
+	raw, err := os.ReadFile(filepath.Join("..", "..", script))
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := regexp.MustCompile(pattern).FindSubmatch(raw)
+	if m == nil {
+		t.Fatalf("%s has no list of modules", script)
+	}
+	return strings.Fields(string(m[1]))
+}
+
 // What several modules require is compiled, vetted and checked once only if it is the same.
 func TestModulesShareTheProgramsVersions(t *testing.T) {
 	program := map[string]string{}
@@ -79,11 +123,31 @@ func TestModulesShareTheProgramsVersions(t *testing.T) {
 	for _, r := range root.Replace {
 		program[r.Old.Path] = r.New.Version
 	}
-	for _, dir := range []string{"reaptest", "examples/operator", "tests/envtest", "tests/clients"} {
+	for _, dir := range testedModules {
 		for _, r := range readModule(t, dir).Require {
 			if v, shared := program[r.Path]; shared && v != r.Version {
 				t.Errorf("%s/go.mod requires %s %s, go.mod %s: go get it in %s", dir, r.Path, r.Version, v, dir)
 			}
+		}
+	}
+}
+
+var badInLogs = regexp.MustCompile(`(?m)^var bad = regexp\.MustCompile\((.*)\)$`)
+
+// The tests of other modules look for the same in a server's log as those that can import tests/program.
+func TestModulesLookForTheSameInLogs(t *testing.T) {
+	var want string
+	for _, file := range []string{"program/log.go", "clients/log_test.go", "envtest/log_test.go"} {
+		raw, err := os.ReadFile(filepath.Join("..", file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		m := badInLogs.FindStringSubmatch(string(raw))
+		if m == nil {
+			t.Fatalf("tests/%s does not say what is bad in a log", file)
+		}
+		if want = cmp.Or(want, m[1]); m[1] != want {
+			t.Errorf("tests/%s looks for %s, tests/program for %s", file, m[1], want)
 		}
 	}
 }

@@ -1,17 +1,18 @@
 package integration
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/reap-dev/reap/pkg/export"
@@ -108,15 +109,7 @@ func TestConvertedStoreHoldsTheSame(t *testing.T) {
 		if _, err := s.kube.CoreV1().Events(ns).Get(t.Context(), "told", metav1.GetOptions{}); err != nil {
 			t.Errorf("the event: %v", err)
 		}
-		w, err := s.meta.Resource(configMaps.gvr).Namespace(ns).Watch(t.Context(), metav1.ListOptions{ResourceVersion: list.ResourceVersion})
-		if err == nil {
-			e := <-w.ResultChan()
-			w.Stop()
-			err = apierrors.FromObject(e.Object)
-		}
-		if !apierrors.IsResourceExpired(err) && !apierrors.IsGone(err) {
-			t.Errorf("a watch from before the conversion to %s: %v", to, err)
-		}
+		s.mustListAnew(t, ns, list.ResourceVersion)
 		cascade := s.create(t, configMaps, ns, "cascade-"+to)
 		s.createMany(t, owned, secrets, ns, "falls-"+to, owner(cascade))
 		s.awaitCount(t, 2*owned, secrets, ns)
@@ -172,22 +165,36 @@ func TestKilledConversionLeavesOneStore(t *testing.T) {
 
 	rounds, killed, old, half := size.Of(2, 8, 25), 0, 0, 0
 	dir, is := fresh(), "sqlite"
-	for round := range rounds {
+	for round, tries := 0, 0; round < rounds; tries++ {
+		if tries == 5*rounds {
+			t.Fatalf("of %d conversions %d were killed; the exchange of the stores was hit %d times", tries, killed, round/2)
+		}
 		to := map[string]string{"sqlite": "etcd", "etcd": "sqlite"}[is]
+		var out bytes.Buffer
 		cmd := reap([]string{"HOME=" + t.TempDir()}, args(dir, to)...)
+		cmd.Stdout, cmd.Stderr = &out, &out
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
 		ended := make(chan error, 1)
 		go func() { ended <- cmd.Wait() }()
-		if round%2 == 0 {
+		atExchange := round%2 != 0 // while the new store takes the old one's place, which is short
+		began := true
+		if atExchange {
+			began = awaitFile(filepath.Join(dir, "converting.json"), ended)
+		} else {
 			time.Sleep(time.Duration(random.Int64N(int64(took) * 11 / 10))) // a random moment is what is tried
-		} else { // while the new store takes the old one's place, which is short
-			awaitFile(filepath.Join(dir, "converting.json"), ended)
 		}
 		_ = cmd.Process.Kill() // it may have ended
-		if err := <-ended; err != nil {
+		err := <-ended
+		hit := cmd.ProcessState.Sys().(syscall.WaitStatus).Signaled()
+		if hit {
 			killed++
+		} else if err != nil {
+			t.Errorf("a conversion has failed by itself: %v: %s", err, &out)
+		}
+		if !atExchange || began && hit {
+			round++
 		}
 		switch r := run(t, "db", "export", "--data-dir", dir, "--config="); {
 		case r.code == 0:
@@ -209,19 +216,22 @@ func TestKilledConversionLeavesOneStore(t *testing.T) {
 		}
 		is = to
 	}
+	if killed < rounds/2 {
+		t.Errorf("only %d conversions of %d were killed", killed, rounds)
+	}
 	size.Power(t, fmt.Sprintf("seed=%d kills=%d before=%d within=%d", seed, killed, old-half, half))
 }
 
-// awaitFile returns as soon as there is a file, or the process has ended that should make it.
-func awaitFile(path string, ended chan error) {
+// awaitFile returns true as soon as there is a file, and false if the process has ended that should make it.
+func awaitFile(path string, ended chan error) bool {
 	for {
 		if _, err := os.Stat(path); err == nil {
-			return
+			return true
 		}
 		select {
 		case err := <-ended:
 			ended <- err
-			return
+			return false
 		default:
 		}
 	}

@@ -1,7 +1,6 @@
 package integration
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -10,7 +9,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -68,7 +66,7 @@ func newServer(top string, args ...string) *server {
 		top:  top,
 		dir:  dir,
 		args: append([]string{"--data-dir", dir, "--https-listen-port", "0"}, program.OnEngine(args)...),
-		env:  []string{"HOME=" + top, "REAP_GC_CHECK=1s"},
+		env:  []string{"HOME=" + top},
 		log:  program.LogFile(top),
 	}
 }
@@ -268,18 +266,6 @@ func (s *server) logTail(offset int64) []byte {
 	return raw
 }
 
-// bad is what never belongs into a log: a data race, a graph whose invariants do not hold, and a panic, whether the process survives it or
-// not. The API server has a harmless message about "panicked: false".
-var bad = regexp.MustCompile(`DATA RACE|the graph is broken|(?m:^(panic|fatal error): )|[Oo]bserved a panic|panic'd|panicked: true`)
-
-func checkLog(log []byte) error {
-	if at := bad.FindIndex(log); at != nil {
-		end := min(len(log), at[0]+logShown/2)
-		return fmt.Errorf("in the log: %s", log[bytes.LastIndexByte(log[:at[0]], '\n')+1:end])
-	}
-	return nil
-}
-
 // watchLog looks at what the server logs during the test: it must not hold anything bad, and is printed
 // if the test fails.
 func watchLog(t *testing.T, s *server) {
@@ -289,7 +275,7 @@ func watchLog(t *testing.T, s *server) {
 		from = info.Size()
 	}
 	t.Cleanup(func() {
-		if err := checkLog(s.logFrom(from)); err != nil {
+		if err := program.CheckLog(s.logFrom(from)); err != nil {
 			t.Error(err)
 		}
 		if t.Failed() {

@@ -91,7 +91,7 @@ func endCommon() error {
 	}
 	err := common.s.terminate()
 	if err == nil {
-		err = checkLog(common.s.logFrom(0))
+		err = program.CheckLog(common.s.logFrom(0))
 	}
 	if err != nil {
 		common.s.kill()

@@ -23,6 +23,7 @@ import (
 
 	authorizationv1 "k8s.io/api/authorization/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/rest"
 
 	"github.com/reap-dev/reap/pkg/config"
@@ -54,29 +55,40 @@ func TestReapEndpointsRefuseCallersWithoutPermission(t *testing.T) {
 		"/reap/v1/../v1/status", "/reap/v1//status", "/reap/v1/status/", "/reap/v1/%2e%2e/v1/status", "/reap/v1/status%00", "/livez/../reap/v1/status", "//reap/v1/status",
 		"/reap/v1/status?"+strings.Repeat("x", 64<<10),
 	)
+	callers := map[string]func(*http.Request) (*http.Response, error){
+		"nobody": s.anonymous(t).Do,
+		"somebody with a wrong token": func(r *http.Request) (*http.Response, error) {
+			r.Header.Set("Authorization", "Bearer nonsense")
+			return s.anonymous(t).Do(r)
+		},
+		"somebody with a strange CA":      stranger.Do,
+		"a user to whom nothing is given": forbidden.Do,
+	}
+	refused := map[string]int{} // by caller
 	for _, path := range paths {
-		for who, ask := range map[string]func(*http.Request) (*http.Response, error){
-			"nobody": s.anonymous(t).Do,
-			"somebody with a wrong token": func(r *http.Request) (*http.Response, error) {
-				r.Header.Set("Authorization", "Bearer nonsense")
-				return s.anonymous(t).Do(r)
-			},
-			"somebody with a strange CA":      stranger.Do,
-			"a user to whom nothing is given": forbidden.Do,
-		} {
+		for who, ask := range callers {
 			r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.URL+path, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
 			resp, err := ask(r)
 			if err != nil {
-				continue // not even a connection
+				t.Errorf("%s asks for %.60s and gets no answer: %v", who, path, err)
+				continue
+			}
+			if resp.StatusCode == http.StatusUnauthorized || resp.StatusCode == http.StatusForbidden {
+				refused[who]++
 			}
 			body, _ := io.ReadAll(resp.Body)
 			_ = resp.Body.Close()
 			if resp.StatusCode < 400 || bytes.Contains(body, []byte(`"running"`)) || bytes.Contains(body, []byte("digraph")) {
 				t.Errorf("%s asks for %.60s and gets %s: %.200s", who, path, resp.Status, body)
 			}
+		}
+	}
+	for who := range callers {
+		if n := refused[who]; n < len(ourEndpoints()) {
+			t.Errorf("%s is refused with 401 or 403 at %d of %d paths", who, n, len(paths))
 		}
 	}
 	admin, err := rest.HTTPClientFor(s.config)
@@ -204,24 +216,45 @@ func appearsNowhere(t *testing.T, arg string) {
 	s := start(t, "--log-level=trace", arg)
 	ns := s.namespace(t, "told")
 	const content = "correct-horse-battery-staple"
-	for _, name := range []string{"collected", "kept"} {
-		o := object(secrets, name, nobody(configMaps))
+	secret := func(name string, owners ...metav1.OwnerReference) *unstructured.Unstructured {
+		o := object(secrets, name, owners...)
 		o.Object["stringData"] = map[string]any{"password": content}
 		if name == "kept" {
 			o.SetFinalizers([]string{hold})
 		}
-		if _, err := s.dyn.Resource(secrets.gvr).Namespace(ns).Create(t.Context(), o, metav1.CreateOptions{}); err != nil {
+		made, err := s.dyn.Resource(secrets.gvr).Namespace(ns).Create(t.Context(), o, metav1.CreateOptions{})
+		if err != nil {
 			t.Fatal(err)
 		}
+		return made
 	}
+	secret("collected", nobody(configMaps))
+	kept := secret("kept", nobody(configMaps))
 	await(t, "one of them to be collected", func(ctx context.Context) (bool, any) {
 		now, err := s.uids(ctx, secrets, ns)
 		return err == nil && len(now) == 1, now
 	})
+	// One that lint complains about, and tree shows below another.
+	s.awaitKnown(t, secrets, secret("owned", owner(kept), metav1.OwnerReference{APIVersion: testGroup + "/v1", Kind: "Nonsense", Name: "none", UID: "none"}))
 	told := map[string][]byte{}
-	for _, command := range []string{"status -o json", "why secrets/kept -o json -n " + ns, "tree -o json -n " + ns, "lint -A -o json", "plan delete secrets/kept -o json -n " + ns, "nonsense", "status --kubeconfig=/nowhere"} {
-		out, errs, _ := s.run(t, strings.Fields(command)...)
-		told["reap "+command] = []byte(out + errs)
+	for _, c := range []struct {
+		command string
+		code    int
+		about   string // the secret that the output names
+	}{
+		{"status -o json", 0, ""},
+		{"why secrets/kept -o json -n " + ns, 0, "kept"},
+		{"tree -o json -n " + ns, 0, "kept"},
+		{"lint -A -o json", 1, "owned"}, // it finds something
+		{"plan delete secrets/kept -o json -n " + ns, 0, "kept"},
+		{"nonsense", 2, ""},
+		{"status --kubeconfig=/nowhere", 2, ""},
+	} {
+		out, errs, code := s.run(t, strings.Fields(c.command)...)
+		told["reap "+c.command] = []byte(out + errs)
+		if code != c.code || c.about != "" && !strings.Contains(out, `"name": "`+c.about+`"`) {
+			t.Errorf("reap %s ends with %d, want %d, and says %s%s", c.command, code, c.code, out, errs)
+		}
 	}
 	events, err := s.kube.CoreV1().Events("").List(t.Context(), metav1.ListOptions{})
 	if err != nil {

@@ -103,7 +103,9 @@ func TestSnapshotIsRestored(t *testing.T) {
 			t.Errorf("%s is kept as %q (%v), and it says %s", kept, found, err, said)
 		}
 	}
+	mark := int64(len(s.logFrom(0)))
 	s.restart(t)
+	s.awaitControllersHeld(t, mark)
 
 	// Held: not even what lost its owner goes, nor does a namespace.
 	pausedBy := func() string {
@@ -119,17 +121,8 @@ func TestSnapshotIsRestored(t *testing.T) {
 	if raw, err := os.ReadFile(filepath.Join(s.dir, "pki", "server-ca.crt")); err != nil || !bytes.Equal(raw, ca) {
 		t.Errorf("the authority is another (%v)", err)
 	}
-	// A client that goes on where it was has to list anew.
 	for _, version := range []string{list.ResourceVersion, gone} {
-		w, err := s.meta.Resource(configMaps.gvr).Namespace(ns).Watch(t.Context(), metav1.ListOptions{ResourceVersion: version})
-		if err == nil {
-			e := <-w.ResultChan()
-			w.Stop()
-			err = apierrors.FromObject(e.Object)
-		}
-		if !apierrors.IsResourceExpired(err) && !apierrors.IsGone(err) {
-			t.Errorf("a watch from %s: %v", version, err)
-		}
+		s.mustListAnew(t, ns, version)
 	}
 	o = s.read(t, configMaps, ns, "owner")
 	s.delete(t, configMaps, o)
@@ -139,21 +132,48 @@ func TestSnapshotIsRestored(t *testing.T) {
 	}
 	// Also after another start it is held.
 	s.stop(t)
+	mark = int64(len(s.logFrom(0)))
 	s.restart(t)
+	s.awaitControllersHeld(t, mark)
 	if got := pausedBy(); !strings.Contains(got, "restored from the snapshot") {
 		t.Errorf("after another start the status says %s", got)
 	}
+	await(t, "the collector to know what it may not collect", func(context.Context) (bool, any) {
+		st := s.status(t)
+		return st.Synced && len(st.Queues) > 0 && st.Queues[0].Length >= 300, st
+	})
 	if got := s.count(t, configMaps, ns); got != 301 {
 		t.Errorf("%d objects are left while the collector is held, want 301", got)
 	}
 	if _, err := s.kube.CoreV1().Namespaces().Get(t.Context(), doomed, metav1.GetOptions{}); err != nil {
 		t.Errorf("the namespace has gone: %v", err)
 	}
+	// The controller of namespaces takes seconds to delete one. The log says whether it could have begun.
+	if bytes.Contains(s.logFrom(0), []byte(controllersReleased)) {
+		t.Error("the controllers that delete are released before anybody has said so")
+	}
 
 	ok(t, "resume", "--data-dir", s.dir, "--config=")
 	s.awaitCount(t, 1, configMaps, ns)
 	s.awaitNamespaceGone(t, doomed)
+	if !bytes.Contains(s.logFrom(mark), []byte(controllersReleased)) {
+		t.Error("the log does not say that the controllers that delete are released")
+	}
 	s.mustWork(t)
+}
+
+// What the log says of the controllers that delete objects.
+const (
+	controllersHeld     = "the controllers that delete are held until"
+	controllersReleased = "the controllers that delete are released"
+)
+
+// awaitControllersHeld returns once the process whose log begins at an offset has learnt that the controllers are held.
+func (s *server) awaitControllersHeld(t *testing.T, mark int64) {
+	t.Helper()
+	await(t, "the controllers to be held", func(context.Context) (bool, any) {
+		return bytes.Contains(s.logFrom(mark), []byte(controllersHeld)), nil
+	})
 }
 
 // named reports whether there is an object of a name.

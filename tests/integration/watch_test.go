@@ -2,12 +2,15 @@ package integration
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"sync"
 	"testing"
+	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
 
@@ -113,4 +116,30 @@ func (l *lister) left() []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return slices.Sorted(maps.Keys(l.there))
+}
+
+// mustListAnew fails the test unless a client that watches configMaps from a version is told that this has expired.
+func (s *server) mustListAnew(t *testing.T, ns, version string) {
+	t.Helper()
+	w, err := s.meta.Resource(configMaps.gvr).Namespace(ns).Watch(t.Context(), metav1.ListOptions{ResourceVersion: version})
+	if err == nil {
+		err = refusal(w)
+		w.Stop()
+	}
+	if !apierrors.IsResourceExpired(err) && !apierrors.IsGone(err) {
+		t.Errorf("a watch from %s: %v", version, err)
+	}
+}
+
+// refusal returns the error that a watch begins with, or why it shows none.
+func refusal(w watch.Interface) error {
+	select {
+	case e, open := <-w.ResultChan():
+		if !open {
+			return errors.New("it has ended without a word")
+		}
+		return apierrors.FromObject(e.Object)
+	case <-time.After(patience):
+		return fmt.Errorf("it shows nothing for %s", patience)
+	}
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"runtime"
 	"slices"
@@ -116,6 +117,8 @@ type deletion struct {
 	world  string // before
 	// reached holds the objects that the deletion can change: dependents, and owners that wait for them.
 	reached map[types.UID]bool
+	// before holds all objects as they were when the plan was made.
+	before map[types.UID]*object
 }
 
 // drawDeletion draws objects that a user deletes.
@@ -146,6 +149,7 @@ func drawDeletion(g *generator, m *model) *deletion {
 		return nil
 	}
 	d.world = m.describe()
+	d.before = maps.Clone(m.server.objects) // a change stores another object
 	d.reached = map[types.UID]bool{}
 	for next := d.uids; len(next) > 0; {
 		uid := next[0]
@@ -312,6 +316,16 @@ func (d *deletion) compare(m *model, res *plan.Result, ended []types.UID) error 
 		}
 		if twin := namedTwice(o.Record.References); !slices.Equal(slices.DeleteFunc(left, twin), slices.DeleteFunc(slices.Clone(now.refs), twin)) {
 			bad("%s: foretold references %v, it has %v", uid, left, now.refs)
+		}
+	}
+	for uid := range d.reached {
+		was, now := d.before[uid], m.server.objects[uid]
+		if foretold[uid] != nil || now == nil {
+			continue
+		}
+		twin := namedTwice(was.refs)
+		if now.deleting != was.deleting || !slices.Equal(slices.DeleteFunc(slices.Clone(was.refs), twin), slices.DeleteFunc(slices.Clone(now.refs), twin)) {
+			bad("%s: nothing was foretold; deleting: %v, was %v; references %v, had %v", uid, now.deleting, was.deleting, now.refs, was.refs)
 		}
 	}
 	// The order is defined for the events that follow from one deletion. Those of another deletion may come first.

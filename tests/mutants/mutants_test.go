@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 const code = `package p
@@ -92,10 +93,21 @@ func TestKillersAreNamed(t *testing.T) {
 		"=== RUN TestOne\n--- FAIL: TestOne (0.00s)\nFAIL\n":                   "pkg/x TestOne",
 		"panic: test timed out after 1s\n--- FAIL: TestOne (1.00s)\n":          "pkg/x hung",
 		"panic: runtime error: index out of range\n\ngoroutine 1 [running]:\n": "pkg/x panic: runtime error: index out of range",
+		"=== RUN TestOne\n":             "",
+		"flag provided but not defined": "",
 	} {
 		if got := whatFailed([]byte(out), one); got != want {
-			t.Errorf("got %s, want %s", got, want)
+			t.Errorf("got %q, want %q", got, want)
 		}
+	}
+	// That no test has failed is no kill, however the run ends.
+	killed := filepath.Join(t.TempDir(), "killed.test")
+	if err := os.WriteFile(killed, []byte("#!/bin/sh\nkill -KILL $$\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	r := &runner{binaries: map[string]string{".": killed}}
+	if got, err := r.test(t.Context(), "", tests{pkg: "."}, time.Minute); err == nil || got != "" {
+		t.Errorf("a run that the kernel has ended: %q, %v", got, err)
 	}
 	if got := strings.Join((tests{run: "TestA/b|TestC"}).flags(), " "); got != "-test.run=^TestA$/^b$|^TestC$" {
 		t.Errorf("flags are %s", got)

@@ -125,7 +125,10 @@ func (r *runner) test(ctx context.Context, mutant string, t tests, timeout time.
 	case !errors.As(err, &exit) || ctx.Err() != nil:
 		return "", fmt.Errorf("running the tests of %s: %w", t.pkg, err)
 	}
-	return whatFailed(out, t), nil
+	if failed = whatFailed(out, t); failed == "" {
+		return "", fmt.Errorf("running the tests of %s: %w, though no test has failed:\n%s", t.pkg, err, out[max(0, len(out)-4<<10):])
+	}
+	return failed, nil
 }
 
 var (
@@ -134,7 +137,7 @@ var (
 	diedLine = regexp.MustCompile(`(?m)^(panic: .*|fatal error: .*)`)
 )
 
-// whatFailed names the test that failed.
+// whatFailed names the test that failed; it is empty if none did: if the kernel has killed the tests for want of memory, say.
 func whatFailed(out []byte, t tests) string {
 	in := strings.TrimPrefix(t.pkg, "./") + " "
 	hung := hangLine.Match(out)
@@ -144,5 +147,8 @@ func whatFailed(out []byte, t tests) string {
 	if hung {
 		return in + "hung"
 	}
-	return in + string(diedLine.Find(out))
+	if died := diedLine.Find(out); died != nil {
+		return in + string(died)
+	}
+	return ""
 }

@@ -39,8 +39,10 @@ func Path() string {
 // Command returns the program to run with an environment of its own, which ends with the tests.
 func Command(env []string, args ...string) *exec.Cmd { return command(Path(), env, args...) }
 
-// Server is Command for a server. With the race detector it is the test binary itself, so that races are found in it.
+// Server is Command for a server whose collector checks its own graph. With the race detector it is the test binary itself, so that
+// races are found in it. CheckLog says whether either has found something.
 func Server(env []string, args ...string) *exec.Cmd {
+	env = append([]string{"REAP_GC_CHECK=1s"}, env...)
 	if race {
 		return command(itself, env, args...)
 	}

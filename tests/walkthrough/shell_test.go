@@ -94,8 +94,8 @@ func (s *shell) write(t *testing.T, name, content string) {
 	}
 }
 
-// run runs a command and returns what it prints to both streams.
-func (s *shell) run(t *testing.T, command string) string {
+// run runs a command and returns what it prints to both streams, and its exit code.
+func (s *shell) run(t *testing.T, command string) (output, code string) {
 	t.Helper()
 	s.n++
 	script, out := fmt.Sprintf("command-%d", s.n), filepath.Join(s.dir, fmt.Sprintf("output-%d", s.n))
@@ -105,7 +105,7 @@ func (s *shell) run(t *testing.T, command string) string {
 		t.Fatalf("running %q: %v", command, err)
 	}
 	select {
-	case <-s.codes:
+	case code = <-s.codes:
 	case <-time.After(patience):
 		raw, _ := os.ReadFile(out)
 		t.Fatalf("%q has not ended after %s; so far it has printed\n%s", command, patience, raw)
@@ -114,5 +114,13 @@ func (s *shell) run(t *testing.T, command string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return strings.ReplaceAll(string(raw), s.dir+"/tour", "/tmp/tour")
+	return strings.ReplaceAll(string(raw), s.dir+"/tour", "/tmp/tour"), code
+}
+
+// must is run for a command that is on no page and has to succeed.
+func (s *shell) must(t *testing.T, command string) {
+	t.Helper()
+	if output, code := s.run(t, command); code != "0" {
+		t.Fatalf("%s ends with %s:\n%s", command, code, output)
+	}
 }

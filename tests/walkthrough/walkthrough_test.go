@@ -4,6 +4,7 @@
 package walkthrough
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -32,20 +33,31 @@ func binary(t *testing.T) string {
 // readOnly are commands that may be run again until the cluster has come to what the page shows.
 var readOnly = regexp.MustCompile(`^reap (tree|why|status|lint|plan|kubectl get) `)
 
-// walk runs the steps and compares what they print.
+// fails are the exit codes of the commands that the pages show to fail. All others succeed.
+var fails = map[string]string{
+	"reap delete deployments/web -n shop": "2", // without --yes
+	"reap lint -f backup.yaml":            "1", // it finds something
+}
+
+// walk runs the steps and compares what they print, and how they end.
 func walk(t *testing.T, s *shell, all []step, replace *strings.Replacer) {
 	t.Helper()
 	for _, step := range all {
 		command := replace.Replace(step.command)
 		want := normal(step.command, step.output)
-		got := normal(step.command, s.run(t, command))
+		output, code := s.run(t, command)
+		got := normal(step.command, output)
 		again := readOnly.MatchString(step.command + " ")
 		for deadline := time.Now().Add(patience); again && got != want && time.Now().Before(deadline); {
 			<-time.After(50 * time.Millisecond)
-			got = normal(step.command, s.run(t, command))
+			output, code = s.run(t, command)
+			got = normal(step.command, output)
 		}
 		if step.output != "" && got != want {
 			t.Fatalf("%s:%d: %s\nprints\n%s\n\nand the page shows\n%s", step.page, step.line, step.command, got, want)
+		}
+		if want := cmp.Or(fails[strings.TrimSpace(step.command)], "0"); code != want {
+			t.Errorf("%s:%d: %s\nends with %s, want %s; it prints\n%s", step.page, step.line, step.command, code, want, output)
 		}
 	}
 }
@@ -69,8 +81,8 @@ func TestReadme(t *testing.T) {
 	}
 	s.write(t, "release/install.sh", string(script))
 	asset := "reap-linux-" + map[string]string{"amd64": "amd64", "arm64": "arm64", "arm": "armv7"}[runtime.GOARCH]
-	s.run(t, fmt.Sprintf("cd release && ln -s %s %s && sha256sum %s > sha256sums.txt && cd ..", binary(t), asset, asset))
+	s.must(t, fmt.Sprintf("cd release && ln -s %s %s && sha256sum %s > sha256sums.txt && cd ..", binary(t), asset, asset))
 	// A prefix without an init system: only the binary, root or not.
-	s.run(t, "export INSTALL_REAP_BASE_URL="+release+" INSTALL_REAP_ROOT=$PWD INSTALL_REAP_BIN_DIR=/path REAP_DATA_DIR=$PWD/data")
+	s.must(t, "export INSTALL_REAP_BASE_URL="+release+" INSTALL_REAP_ROOT=$PWD INSTALL_REAP_BIN_DIR=/path REAP_DATA_DIR=$PWD/data")
 	walk(t, s, steps(t, readme), strings.NewReplacer("https://github.com/reap-dev/reap/releases/latest/download", "file://"+release))
 }

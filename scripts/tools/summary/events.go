@@ -99,8 +99,9 @@ func newRuns() *runs { return &runs{counts: map[string]int{}} }
 
 const module = "github.com/reap-dev/reap/"
 
-// readFile reads the events of one run. The file's name, without "events" and its extension, names the run.
-func (r *runs) readFile(name string) error {
+// readFile reads the events of one run. The file's name, without "events" and its extension, names the run. A run in which no
+// package has ended has failed; so has one without a test, if it has to have some.
+func (r *runs) readFile(name string, hasTests bool) error {
 	f, err := os.Open(name)
 	if err != nil {
 		return err
@@ -108,11 +109,26 @@ func (r *runs) readFile(name string) error {
 	defer func() { _ = f.Close() }() // only read
 	base := strings.TrimSuffix(filepath.Base(name), filepath.Ext(name))
 	run := strings.ReplaceAll(strings.Trim(strings.TrimPrefix(base, "events"), "-"), "-", ", ")
+	before := r.ended()
 	if err := r.read(f, run); err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
+	failed := outcome{run: run, pkg: "the run"}
+	switch {
+	case len(r.times[len(r.times)-1].packages) == 0:
+		failed.says = "no package has ended"
+	case hasTests && r.ended() == before:
+		failed.says = "no test has run"
+	default:
+		return nil
+	}
+	r.counts["fail"]++
+	r.failed = append(r.failed, failed)
 	return nil
 }
+
+// ended counts the tests that have ended.
+func (r *runs) ended() int { return r.counts["pass"] + r.counts["fail"] + r.counts["skip"] }
 
 func (r *runs) read(from io.Reader, run string) error {
 	type key struct{ pkg, test string }

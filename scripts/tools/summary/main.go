@@ -1,7 +1,8 @@
 // Command summary ends a run of scripts/test. It reads the events of `go test -json` and reports what was tried, how long it took, what
 // was skipped and why, how many races were suppressed, and how many tests passed.
 //
-// Its exit code is 1 if a test failed or something is missing that -strict requires, and 3 if no test ran to its end.
+// Its exit code is 1 if a test failed, no package of some file has ended, or something is missing that -strict or -complete requires, and 3
+// if no test ran to its end.
 package main
 
 import (
@@ -20,7 +21,7 @@ const listed = 10
 
 // options are the flags.
 type options struct {
-	strict                     bool
+	strict, complete           bool
 	skips, missing, size, logs string
 	took                       time.Duration
 }
@@ -28,6 +29,7 @@ type options struct {
 func main() {
 	var o options
 	flag.BoolVar(&o.strict, "strict", false, "fail if a test was skipped that is not in the list, or something could not be installed")
+	flag.BoolVar(&o.complete, "complete", false, "fail if a file has no test")
 	flag.StringVar(&o.skips, "skips", "", "the `file` that lists the tests that may be skipped")
 	flag.StringVar(&o.missing, "missing", "", "the `packages` that could not be installed")
 	flag.StringVar(&o.size, "size", "gate", "the tests' size")
@@ -52,7 +54,7 @@ func run(w io.Writer, o options, files []string) (code int, err error) {
 	}
 	all := newRuns()
 	for _, file := range files {
-		if err := all.readFile(file); err != nil {
+		if err := all.readFile(file, o.complete); err != nil {
 			return 1, err
 		}
 	}

@@ -54,15 +54,21 @@ const timedOut = `{"Action":"run","Package":"github.com/reap-dev/reap/pkg/e","Te
 const endedRun = `{"Action":"run","Package":"github.com/reap-dev/reap/pkg/f","Test":"TestF"}
 {"Action":"pass","Package":"github.com/rea`
 
+const empty = `{"Action":"start","Package":"github.com/reap-dev/reap/pkg/g"}
+{"Action":"output","Package":"github.com/reap-dev/reap/pkg/g","Output":"ok  \tpkg/g\t0.1s [no tests to run]\n"}
+{"Action":"pass","Package":"github.com/reap-dev/reap/pkg/g","Elapsed":0.1}
+`
+
 func TestSummary(t *testing.T) {
 	for _, test := range []struct {
-		name    string
-		events  string
-		skips   string
-		missing string
-		strict  bool
-		code    int
-		says    []string
+		name     string
+		events   string
+		skips    string
+		missing  string
+		strict   bool
+		complete bool
+		code     int
+		says     []string
 	}{
 		{name: "passed", events: passed, strict: true, says: []string{
 			"size: gate", "tried: pkg/a TestA (race, short): worlds=3", "tried: races passed over: 5", "1 passed, 0 failed, 0 skipped"}},
@@ -79,7 +85,11 @@ func TestSummary(t *testing.T) {
 		{name: "ended", events: passed + endedRun, code: 1, says: []string{"failed: pkg/f TestF (race, short): it did not end", "1 passed, 1 failed"}},
 		{name: "timed", events: timed, says: []string{
 			"took: 1m10s race, short: 1m10s pkg/v, 1m2s pkg/t\ntook: 1m30s in all, with ", "longest: 1m0s pkg/t TestLong (race, short)\nlongest: 2s pkg/t TestShort (race, short)\n"}},
-		{name: "nothing ran", code: 3, says: []string{"no test ran to its end", "0 passed, 0 failed, 0 skipped"}},
+		{name: "nothing ran", code: 1, says: []string{"failed: the run (race, short): no package has ended\n", "0 passed, 1 failed, 0 skipped"}},
+		{name: "go test said nothing of use", events: "go: updates to go.mod needed\n", code: 1, says: []string{"no package has ended"}},
+		{name: "without a test", events: empty, code: 3, says: []string{"no test ran to its end", "0 passed, 0 failed, 0 skipped"}},
+		{name: "without a test that it has to have", events: empty, complete: true, code: 1, says: []string{"failed: the run (race, short): no test has run\n"}},
+		{name: "with a test", events: empty + passed, complete: true, says: []string{"1 passed, 0 failed, 0 skipped"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -93,7 +103,7 @@ func TestSummary(t *testing.T) {
 			events, skips := write("events-race-short.json", test.events), write("skips", test.skips)
 			write("server.log", "started\nThreadSanitizer: Matched 3 suppressions (pid=2):\n")
 			var out bytes.Buffer
-			code, err := run(&out, options{test.strict, skips, test.missing, "gate", dir, 90 * time.Second}, []string{events})
+			code, err := run(&out, options{test.strict, test.complete, skips, test.missing, "gate", dir, 90 * time.Second}, []string{events})
 			if err != nil {
 				t.Fatal(err)
 			}
