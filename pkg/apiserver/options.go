@@ -93,11 +93,28 @@ var owned = map[string]string{
 	"shutdown-watch-termination-grace-period": "reap stops within ten seconds",
 }
 
-// CheckArgs returns an error if kube-apiserver or reap does not accept one of the user's
-// arguments. It checks each argument by itself and changes nothing.
-func CheckArgs(args []string) error {
+// ownedInProcess maps arguments that cannot be set while the datastore is in this process to the reason.
+var ownedInProcess = map[string]string{
+	"etcd-servers-overrides": "every resource is stored in the data directory; use --datastore-endpoint for a datastore elsewhere",
+	"etcd-prefix":            "the objects in the data directory are below /registry; use --datastore-endpoint for a datastore elsewhere",
+}
+
+// CheckArgs returns an error if kube-apiserver or reap does not accept one of the user's arguments. It checks each argument by itself and
+// changes nothing. inProcess is true if the datastore is to run in this process.
+func CheckArgs(args []string, inProcess bool) error {
+	for _, arg := range args {
+		name, _, _ := strings.Cut(arg, "=")
+		if reason, ok := ownedInProcess[name]; ok && inProcess {
+			return refused(name, reason)
+		}
+	}
 	_, fs := newRunOptions()
 	return setArgs(fs, args)
+}
+
+// refused is the error of an argument that only reap may set.
+func refused(name, reason string) error {
+	return fmt.Errorf("--kube-apiserver-arg: %s cannot be set: %s", name, reason)
 }
 
 // newRunOptions returns kube-apiserver's default options, and the flags that set them.
@@ -149,7 +166,7 @@ func setArgs(fs *pflag.FlagSet, args []string) error {
 func checkArg(arg string) error {
 	name, _, _ := strings.Cut(arg, "=")
 	if instead, ok := owned[name]; ok {
-		return fmt.Errorf("--kube-apiserver-arg: %s cannot be set: %s", name, instead)
+		return refused(name, instead)
 	}
 	return nil
 }

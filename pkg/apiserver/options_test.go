@@ -3,6 +3,7 @@ package apiserver
 import (
 	"errors"
 	"net"
+	"strings"
 	"testing"
 )
 
@@ -43,5 +44,18 @@ func TestUserSetsTheAdvertisedAddress(t *testing.T) {
 	}
 	if got := s.GenericServerRunOptions.AdvertiseAddress; !got.Equal(net.IPv4(192, 0, 2, 7)) {
 		t.Errorf("got %s", got)
+	}
+}
+
+// The objects of a datastore in this process are where reap looks for them, and nowhere else.
+func TestArgumentsAboutOtherDatastoresAreRefused(t *testing.T) {
+	for _, arg := range []string{"etcd-servers-overrides=/events#http://127.0.0.1:2379", "etcd-prefix=/other"} {
+		name, _, _ := strings.Cut(arg, "=")
+		if err := CheckArgs([]string{"v=2", arg}, true); err == nil || !strings.Contains(err.Error(), name) || !strings.Contains(err.Error(), "--datastore-endpoint") {
+			t.Errorf("%s with a datastore in this process: %v", arg, err)
+		}
+		if err := CheckArgs([]string{"v=2", arg}, false); err != nil {
+			t.Errorf("%s with a datastore elsewhere: %v", arg, err)
+		}
 	}
 }

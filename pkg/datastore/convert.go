@@ -1,9 +1,11 @@
 package datastore
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"os"
 
 	"github.com/dustin/go-humanize"
 
@@ -78,16 +80,33 @@ func (c Conversion) mustFit(ctx context.Context, old *Opened) error {
 	if err != nil {
 		return err
 	}
-	if c.To == Etcd && bytes > etcdQuota/4*3 {
-		return fmt.Errorf("the objects take about %s, and an embedded etcd's quota is %s: it would take no more of them; "+
-			"an etcd that you run yourself can be given more", humanize.IBytes(uint64(bytes)), humanize.IBytes(etcdQuota))
-	}
 	if c.To == Etcd {
+		if err := withinQuota(bytes, etcdQuota); err != nil {
+			return err
+		}
 		bytes += bytes + etcdFloor // each commit writes pages anew
 	} else {
 		bytes += bytes / 4 // pages are not full
 	}
 	return mustHaveRoom(FilesIn(c.Dir, old.Engine), bytes)
+}
+
+// withinQuota returns an error if an embedded etcd that holds so many bytes had hardly any room left below its quota.
+func withinQuota(bytes, quota int64) error {
+	if bytes <= quota/4*3 {
+		return nil
+	}
+	return fmt.Errorf("the objects take about %s, and an embedded etcd's quota is %s: it would take no more of them; "+
+		"an etcd that you run yourself can be given more", humanize.IBytes(uint64(bytes)), humanize.IBytes(uint64(quota)))
+}
+
+// EtcdHasRoom returns an error if the etcd store of a data directory is too large to be served. Quota is as in Options.
+func EtcdHasRoom(dir string, quota int64) error {
+	info, err := os.Stat(etcdDatabase(dir))
+	if err != nil {
+		return fmt.Errorf("looking at the size of the etcd store: %w", err)
+	}
+	return withinQuota(info.Size(), cmp.Or(quota, etcdQuota))
 }
 
 // build copies all keys into the new store.

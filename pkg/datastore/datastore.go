@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"golang.org/x/sys/unix"
 	"k8s.io/client-go/util/retry"
@@ -45,7 +46,7 @@ type Options struct {
 	Metrics prometheus.Registerer
 	// Outage watches a database elsewhere; nil for nobody does.
 	Outage *outage.Outage
-	// StartTimeout bounds Start. An unreachable database fails after it.
+	// StartTimeout bounds Start. An unreachable database fails after it. An embedded etcd has longer, the larger its files are.
 	StartTimeout time.Duration
 }
 
@@ -166,7 +167,7 @@ func startWithEtcd(ctx context.Context, o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	startCtx, stop := context.WithTimeoutCause(ctx, o.StartTimeout, fmt.Errorf("no answer within %s", o.StartTimeout))
+	startCtx, stop := withStartLimit(ctx, o.Dir, o.StartTimeout)
 	defer stop()
 	e, err := startEtcd(startCtx, o, sock)
 	if err != nil {
@@ -178,7 +179,13 @@ func startWithEtcd(ctx context.Context, o Options) (*Store, error) {
 		s.disk.refuse(&trouble{kind: full, dir: s.disk.dir, err: unix.ENOSPC})
 		return s, nil // the canary would only be refused
 	}
-	if err := s.try(startCtx); err != nil {
+	err = s.try(startCtx)
+	if errors.Is(err, rpctypes.ErrNoSpace) {
+		e.over.Store(true) // until keep has made room, for which etcd has to run
+		s.disk.seenByProbe(e.scarce())
+		return s, nil
+	}
+	if err != nil {
 		s.Stop()
 		return nil, fmt.Errorf("using the datastore (etcd): %w", err)
 	}

@@ -56,11 +56,7 @@ type etcdCheck struct {
 
 // readable runs do, and returns its error. What it panics with on damage is a problem of what it reads.
 func (c *etcdCheck) readable(ctx context.Context, what string, do func() error) error {
-	var err error
-	damage := c.log.guard(ctx, func() {
-		debug.SetPanicOnFault(true) // in this goroutine: the file may end where bbolt reads it
-		err = do()
-	})
+	damage, err := c.log.survive(ctx, do)
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
@@ -68,6 +64,18 @@ func (c *etcdCheck) readable(ctx context.Context, what string, do func() error) 
 		c.problem("%s cannot be read: %v", what, damage)
 	}
 	return err
+}
+
+// survive runs do, which reads files that may be damaged, and returns its error, or why it could not end: damage or the end of ctx.
+func (l *etcdLog) survive(ctx context.Context, do func() error) (damage, err error) {
+	damage = l.guard(ctx, func() {
+		debug.SetPanicOnFault(true) // in this goroutine: the file may end where bbolt reads it
+		err = do()
+	})
+	if damage != nil {
+		return damage, nil // do may still be running
+	}
+	return nil, err
 }
 
 // readLog reads what a start reads of the log.
@@ -120,13 +128,7 @@ func (c *etcdCheck) database(ctx context.Context, progress func(done, all int64)
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
 	return db.View(func(tx *bbolt.Tx) error {
-		size := int64(db.Info().PageSize)
-		pages := bboltPages{file: file, pageSize: size, seen: make([]bool, tx.Size()/size)}
-		err := pages.metas()
-		if err == nil {
-			err = pages.tree(uint64(tx.Cursor().Bucket().Root()), nil, nil)
-		}
-		if err != nil {
+		if err := wholePages(file, tx); err != nil {
 			c.problem("the database is damaged: %v", err)
 			return nil
 		}

@@ -298,3 +298,116 @@ func TestEtcdWhoseLogHasLostItsEndIsNotStarted(t *testing.T) {
 		t.Errorf("it says %v", err)
 	}
 }
+
+// TestRevisionOfADamagedEtcdIsAnErrorAtMost: it is read by the restore, which is the remedy for the damage.
+func TestRevisionOfADamagedEtcdIsAnErrorAtMost(t *testing.T) {
+	random := rand.New(rand.NewPCG(seedOf(t), 0))
+	files, _ := stoppedEtcd(t, random)
+	whole := files[etcdDatabaseName]
+	used := whole[:len(bytes.TrimRight(whole, "\x00"))] // behind that are pages for later
+	revision := func(t *testing.T, database []byte) (int64, error) {
+		t.Helper()
+		return EtcdRevision(t.Context(), placed(t, map[string][]byte{etcdDatabaseName: database}))
+	}
+	if got, err := revision(t, whole); err != nil || got < 600 {
+		t.Fatalf("without damage: %d, %v", got, err)
+	}
+	if got, err := EtcdRevision(t.Context(), t.TempDir()); err != nil || got != 0 {
+		t.Errorf("without a store: %d, %v", got, err)
+	}
+	failed := 0
+	for range size.Of(50, 100, 1000) {
+		hurt, _ := harm(used, random)
+		if _, err := revision(t, hurt); err != nil {
+			failed++
+		}
+	}
+	if failed == 0 {
+		t.Error("no damage was an error")
+	}
+	// bbolt has the file's size from a page that is whole, and would read behind the end.
+	for _, size := range []int{0, 100, 5 * 4096, len(used) / 2} {
+		if got, err := revision(t, used[:size]); err == nil {
+			t.Errorf("cut off at %d: revision %d and no error", size, got)
+		}
+	}
+	// It would follow pages that lead to themselves without end.
+	endless := slices.Clone(used)
+	branches := 0
+	pageSize := os.Getpagesize()
+	for id := 2; (id+1)*pageSize <= len(endless); id++ {
+		page := endless[id*pageSize:][:pageSize]
+		if binary.NativeEndian.Uint64(page) != uint64(id) || page[8] != bboltBranch {
+			continue
+		}
+		branches++
+		for i := range int(binary.NativeEndian.Uint16(page[10:])) {
+			binary.NativeEndian.PutUint64(page[bboltHead*(i+1)+8:], uint64(id))
+		}
+	}
+	if got, err := revision(t, endless); err == nil || branches == 0 {
+		t.Errorf("with %d pages that lead to themselves: revision %d and no error", branches, got)
+	}
+	dir := placed(t, files)
+	db, err := bbolt.Open(etcdDatabase(dir), 0o600, &bbolt.Options{Timeout: time.Second, NoFreelistSync: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = db.Update(func(tx *bbolt.Tx) error { return tx.Bucket(schema.Key.Name()).Put([]byte("x"), []byte("y")) })
+	if err := errors.Join(err, db.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := EtcdRevision(t.Context(), dir); err == nil {
+		t.Errorf("with a key that is no revision: revision %d and no error", got)
+	}
+}
+
+// TestLimitOfAStartGrowsWithTheFiles, since they are read, and its end is told from damage.
+func TestLimitOfAStartGrowsWithTheFiles(t *testing.T) {
+	dir := t.TempDir()
+	left := func(dir string) time.Duration {
+		ctx, cancel := withStartLimit(t.Context(), dir, time.Minute)
+		defer cancel()
+		end, _ := ctx.Deadline()
+		return time.Until(end).Round(5 * time.Second)
+	}
+	if got := left(dir); got != time.Minute {
+		t.Errorf("without files a start has %s", got)
+	}
+	for name, bytes := range map[string]int64{"snap/db": 1 << 30, "wal/0.wal": 600 << 20, "wal/1.wal": 400 << 20} {
+		path := filepath.Join(etcdDir(dir), "member", filepath.FromSlash(name))
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		f, err := os.Create(path)
+		if err == nil {
+			err = errors.Join(f.Truncate(bytes), f.Close()) // it takes no room
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, want := left(dir), 160*time.Second; got != want { // 2,024 MiB
+		t.Errorf("with 2 GiB a start has %s, want %s", got, want)
+	}
+}
+
+// TestStartThatTakesTooLongIsNotCalledDamage: etcd waits without end for a database that another process has open.
+func TestStartThatTakesTooLongIsNotCalledDamage(t *testing.T) {
+	files, _ := stoppedEtcd(t, rand.New(rand.NewPCG(1, 0)))
+	dir := placed(t, files)
+	db, err := bbolt.Open(etcdDatabase(dir), 0o600, &bbolt.Options{Timeout: time.Second, NoFreelistSync: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() }) // nothing was written
+	o := etcdOptions(dir)
+	o.StartTimeout = 500 * time.Millisecond
+	s, err := Start(t.Context(), o)
+	if err == nil {
+		s.Stop()
+	}
+	if err == nil || !strings.Contains(err.Error(), "took longer than") || strings.Contains(err.Error(), "snapshot restore") {
+		t.Errorf("it says %v", err)
+	}
+}

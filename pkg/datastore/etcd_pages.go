@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"hash/fnv"
 	"io"
+
+	"go.etcd.io/bbolt"
 )
 
 // The format of bbolt's files, version 2 (go.etcd.io/bbolt/internal/common), in the byte order of the machine.
@@ -24,6 +26,16 @@ type bboltPages struct {
 	file     io.ReaderAt
 	pageSize int64
 	seen     []bool // of each page, whether it has been read
+}
+
+// wholePages returns an error unless all pages of a database are what they should be.
+func wholePages(file io.ReaderAt, tx *bbolt.Tx) error {
+	size := int64(tx.DB().Info().PageSize)
+	pages := bboltPages{file: file, pageSize: size, seen: make([]bool, tx.Size()/size)}
+	if err := pages.metas(); err != nil {
+		return err
+	}
+	return pages.tree(uint64(tx.Cursor().Bucket().Root()), nil, nil)
 }
 
 // metas checks the two pages that say where all else is. bbolt reads one of them if the other is damaged.

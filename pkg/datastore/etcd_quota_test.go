@@ -4,10 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"os"
 	"strings"
 	"testing"
 	"time"
 
+	"go.etcd.io/bbolt"
 	"go.etcd.io/etcd/api/v3/etcdserverpb"
 )
 
@@ -109,4 +111,110 @@ func TestAlarmOfEtcdIsExplainedAndTakenBack(t *testing.T) {
 		_, err := put(t.Context(), c, "/registry/x/taken", "x", 0)
 		return err
 	})
+}
+
+// TestEtcdWithAnAlarmIsStarted: etcd keeps its alarm, and takes no writes until that is lifted, which reap does once it runs.
+func TestEtcdWithAnAlarmIsStarted(t *testing.T) {
+	dir := t.TempDir()
+	s, err := Start(t.Context(), etcdOptions(dir))
+	if err != nil {
+		t.Fatal(err)
+	}
+	member := s.engine.(*etcd).member
+	_, err = member.Alarm(t.Context(), &etcdserverpb.AlarmRequest{
+		Action: etcdserverpb.AlarmRequest_ACTIVATE, MemberID: uint64(member.MemberID()), Alarm: etcdserverpb.AlarmType_NOSPACE,
+	})
+	s.Stop()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, c := openEtcd(t, dir)
+	if code, text := s.Refusal(); code != http.StatusInsufficientStorage || !strings.Contains(text, "quota") {
+		t.Errorf("while it has the alarm, the API server answers %d %q", code, text)
+	}
+	eventually(t, func() error {
+		if code, text := s.Refusal(); code != 0 {
+			return errors.New(text)
+		}
+		return nil
+	})
+	if _, err := put(t.Context(), c, "/registry/x/taken", "x", 0); err != nil {
+		t.Errorf("a write once it is relieved: %v", err)
+	}
+}
+
+// TestEtcdOverItsQuotaIsStarted: etcd itself takes nothing, and is relieved by what follows a start.
+func TestEtcdOverItsQuotaIsStarted(t *testing.T) {
+	const quota = 16 << 20
+	dir := t.TempDir()
+	s, err := Start(t.Context(), etcdOptions(dir))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Stop()
+	leaveFreePages(t, dir, quota+etcdSpare+16<<20)
+	o := etcdOptions(dir)
+	o.Quota = quota
+	s, err = Start(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Stop)
+	if code, text := s.Refusal(); code != http.StatusInsufficientStorage || !strings.Contains(text, "etcd's quota of 16 MiB is used up") {
+		t.Errorf("the API server answers %d %q", code, text)
+	}
+	eventually(t, func() error {
+		if code, text := s.Refusal(); code != 0 {
+			return errors.New(text)
+		}
+		return nil
+	})
+	c := s.Client()
+	t.Cleanup(func() { _ = c.Close() }) // it has no connection
+	if _, err := put(t.Context(), c, "/registry/x/taken", "x", 0); err != nil {
+		t.Errorf("a write once there is room: %v", err)
+	}
+}
+
+// leaveFreePages makes the database of an etcd that does not run larger by so many bytes.
+func leaveFreePages(t *testing.T, dir string, bytes int64) {
+	t.Helper()
+	const piece = 16 << 20
+	db, err := bbolt.Open(etcdDatabase(dir), 0o600, &bbolt.Options{Timeout: time.Second, NoFreelistSync: true, NoSync: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	name, content := []byte("ballast"), make([]byte, piece)
+	for i := int64(0); i*piece < bytes && err == nil; i++ {
+		err = db.Update(func(tx *bbolt.Tx) error {
+			b, err := tx.CreateBucketIfNotExists(name)
+			if err != nil {
+				return err
+			}
+			return b.Put(fmt.Append(nil, i), content)
+		})
+	}
+	if err == nil {
+		err = db.Update(func(tx *bbolt.Tx) error { return tx.DeleteBucket(name) })
+	}
+	if err := errors.Join(err, db.Close()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestStoreThatIsTooLargeForEtcdIsAnError: it would take no more objects once it is in its place.
+func TestStoreThatIsTooLargeForEtcdIsAnError(t *testing.T) {
+	const quota = 64 << 20
+	for size, fits := range map[int64]bool{quota / 4 * 3: true, quota/4*3 + 1: false} {
+		dir := placed(t, map[string][]byte{etcdDatabaseName: nil})
+		if err := os.Truncate(etcdDatabase(dir), size); err != nil {
+			t.Fatal(err)
+		}
+		if err := EtcdHasRoom(dir, quota); (err == nil) != fits || err != nil && !strings.Contains(err.Error(), "64 MiB") {
+			t.Errorf("%d bytes: %v", size, err)
+		}
+		if err := EtcdHasRoom(dir, 0); err != nil {
+			t.Errorf("%d bytes and the usual quota: %v", size, err)
+		}
+	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"os"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -176,18 +177,39 @@ func (s *EtcdSink) Close() (err error) {
 }
 
 // EtcdRevision returns the latest revision in the etcd store of a data directory, or one of the last seconds before it; 0 if
-// there is none.
-func EtcdRevision(dir string) (revision int64, err error) {
+// there is none. A damaged database is an error.
+func EtcdRevision(ctx context.Context, dir string) (revision int64, err error) {
 	path := etcdDatabase(dir)
 	if held, err := thereIs(path); err != nil || !held {
 		return 0, err
 	}
+	var read int64
+	damage, err := newEtcdLog(etcdDir(dir)).survive(ctx, func() (err error) {
+		read, err = revisionOf(path)
+		return err
+	})
+	if err := errors.Join(damage, err); err != nil {
+		return 0, fmt.Errorf("reading the revision of %s: %w", path, err)
+	}
+	return read, nil
+}
+
+// revisionOf is EtcdRevision for a database that is there. It panics on some damage.
+func revisionOf(path string) (revision int64, err error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = file.Close() }() // nothing was written
 	db, err := bbolt.Open(path, 0o600, &bbolt.Options{ReadOnly: true, Timeout: time.Second})
 	if err != nil {
 		return 0, err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
 	err = db.View(func(tx *bbolt.Tx) error {
+		if err := wholePages(file, tx); err != nil { // bbolt may read damaged ones without end
+			return err
+		}
 		if keys := tx.Bucket(schema.Key.Name()); keys != nil {
 			if last, _ := keys.Cursor().Last(); last != nil {
 				revision = mvcc.BytesToRev(last).Main

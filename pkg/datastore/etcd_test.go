@@ -2,14 +2,18 @@ package datastore
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -204,7 +208,22 @@ func TestEtcdHasNoPort(t *testing.T) {
 // ports returns this process's TCP sockets that listen.
 func ports(t *testing.T) string {
 	t.Helper()
-	var all []string
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	known := fmt.Sprintf(":%04X", listener.Addr().(*net.TCPAddr).Port)
+	shown := listeners()
+	if err := listener.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if !slices.ContainsFunc(shown, func(s string) bool { return strings.HasSuffix(s, known) }) {
+		t.Fatalf("a socket that listens on %s is not seen: %q", known, shown)
+	}
+	return strings.Join(listeners(), "\n")
+}
+
+func listeners() (all []string) {
 	for _, table := range []string{"/proc/self/net/tcp", "/proc/self/net/tcp6"} {
 		raw, err := os.ReadFile(table)
 		if err != nil {
@@ -216,7 +235,7 @@ func ports(t *testing.T) string {
 			}
 		}
 	}
-	return strings.Join(all, "\n")
+	return all
 }
 
 // ours reports whether a socket's inode is this process's.
@@ -252,6 +271,9 @@ func TestEtcdKeepsWhatASmallDeviceCanHold(t *testing.T) {
 // etcdWriterDir is in the environment of a test binary that is to write to an etcd until it is killed.
 const etcdWriterDir = "REAP_TEST_ETCD_DIR"
 
+// killedKeys is what the names of its keys begin with.
+const killedKeys = "/registry/killed/"
+
 // writeToEtcd creates keys and prints each that is acknowledged.
 func writeToEtcd(dir string) error {
 	s, err := Start(context.Background(), etcdOptions(dir))
@@ -264,7 +286,7 @@ func writeToEtcd(dir string) error {
 	for w := range 4 {
 		writing.Go(func() {
 			for i := 0; ; i++ {
-				key := fmt.Sprintf("/registry/killed/%d-%d-%d", os.Getpid(), w, i)
+				key := fmt.Sprintf(killedKeys+"%d-%d-%d", os.Getpid(), w, i)
 				if _, err := create(context.Background(), c, key); err != nil {
 					return
 				}
@@ -285,7 +307,8 @@ func TestKillTakesNothingFromEtcd(t *testing.T) {
 	for round := range 3 {
 		writer := exec.Command(os.Args[0])
 		writer.Env = append(os.Environ(), etcdWriterDir+"="+dir)
-		writer.Stderr = os.Stderr
+		var said bytes.Buffer
+		writer.Stderr = &said
 		out, err := writer.StdoutPipe()
 		if err != nil {
 			t.Fatal(err)
@@ -302,15 +325,21 @@ func TestKillTakesNothingFromEtcd(t *testing.T) {
 				}
 			}
 		}
-		if err := writer.Wait(); writer.ProcessState.Exited() {
-			t.Fatalf("the writer has ended by itself: %v", err)
+		err = writer.Wait()
+		if s, ok := writer.ProcessState.Sys().(syscall.WaitStatus); !ok || !s.Signaled() || s.Signal() != syscall.SIGKILL {
+			t.Fatalf("the writer has ended by itself: %v\n%s", err, said.String())
+		}
+		for _, wrong := range []string{"DATA RACE", "panic:", "fatal error:"} {
+			if strings.Contains(said.String(), wrong) {
+				t.Errorf("the writer said, before it was killed:\n%s", said.String())
+			}
 		}
 	}
 	if len(acknowledged) < 1500 {
 		t.Fatalf("only %d keys were acknowledged", len(acknowledged))
 	}
 	_, c := openEtcd(t, dir)
-	there, err := c.Get(t.Context(), "/registry/killed/", clientv3.WithPrefix(), clientv3.WithKeysOnly())
+	there, err := c.Get(t.Context(), killedKeys, clientv3.WithPrefix(), clientv3.WithKeysOnly())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -432,7 +461,7 @@ func TestMoveToEtcdAndBack(t *testing.T) {
 			t.Fatal(err)
 		}
 		if endpoint == Etcd {
-			if got, err := EtcdRevision(dir); err != nil || got != revision {
+			if got, err := EtcdRevision(t.Context(), dir); err != nil || got != revision {
 				t.Errorf("the files are at revision %d (%v), want %d", got, err, revision)
 			}
 		}

@@ -87,17 +87,21 @@ func keysOf(t *testing.T, c *clientv3.Client) map[string]int64 {
 	return keys
 }
 
-// eventually tries until it works, as long as the test may run.
+// patience is how long a condition may take. t.Context() ends only with the test.
+const patience = 2 * time.Minute
+
+// eventually tries until it works.
 func eventually(t *testing.T, try func() error) {
 	t.Helper()
+	end := time.After(patience)
 	for {
 		err := try()
 		if err == nil {
 			return
 		}
 		select {
-		case <-t.Context().Done():
-			t.Fatalf("it has not worked until the end of the test: %v", err)
+		case <-end:
+			t.Fatalf("it has not worked within %s: %v", patience, err)
 		case <-time.After(20 * time.Millisecond):
 		}
 	}
@@ -198,11 +202,15 @@ func TestFullDisk(t *testing.T) {
 	same(t, stored, acknowledged)
 	// The watch has seen all of it.
 	watched := map[string]int64{}
+	end := time.After(patience)
 	for !sameKeys(watched, stored) {
 		select {
-		case <-t.Context().Done():
-			t.Fatalf("the watch has shown %d of %d keys", len(watched), len(stored))
-		case r := <-watch:
+		case <-end:
+			t.Fatalf("the watch has shown %d of %d keys within %s", len(watched), len(stored), patience)
+		case r, open := <-watch:
+			if !open {
+				t.Fatalf("the watch has ended after %d of %d keys", len(watched), len(stored))
+			}
 			if err := r.Err(); err != nil {
 				t.Fatal(err)
 			}

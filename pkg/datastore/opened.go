@@ -2,7 +2,6 @@ package datastore
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -115,7 +114,7 @@ func (o *Opened) startAlone(ctx context.Context) error {
 	if err := mustHaveRoom(etcdDir(o.dir), etcdFloor); err != nil { // it opens a log of its own
 		return err
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, time.Minute, errors.New("no answer within a minute"))
+	ctx, cancel := withStartLimit(ctx, o.dir, time.Minute)
 	defer cancel()
 	log := newEtcdLog(etcdDir(o.dir))
 	member, err := startMember(ctx, o.dir, etcdQuota, log)

@@ -217,8 +217,11 @@ func unused(path string) (string, error) {
 	}
 }
 
-// likeOwner gives a tree to the owner of a model.
+// likeOwner gives a tree to the owner of a model, if root asks for it. Nobody else could, nor has to: what others write is their own.
 func likeOwner(tree, model string) error {
+	if os.Geteuid() != 0 {
+		return nil
+	}
 	info, err := os.Stat(model)
 	if err != nil {
 		return err

@@ -58,6 +58,9 @@ func openDataDir(path string) (*dataDir, error) {
 	if !locked {
 		return nil, fmt.Errorf("another reap server%s uses the data directory %s: %w", d.holder(), path, errInUse)
 	}
+	// Root may run a command on the data directory of a server that runs as another user, which has to open the lock, too. A file
+	// system that has no owners is no reason to end.
+	_ = likeOwner(d.lock.Path(), path)
 	d.notReady()
 	return d, nil
 }

@@ -26,6 +26,9 @@ import (
 // This also exceeds the revisions of a lost datastore whose revision cannot be read.
 const beyond = 1_000_000_000
 
+// furthest is a revision that no store comes to: ten thousand writes a second take 28,000 years. A damaged one may claim it.
+const furthest = 1 << 53
+
 // Restore configures a restore.
 type Restore struct {
 	DataDir string
@@ -39,6 +42,8 @@ type Restore struct {
 	Version string
 	// Progress is called after each restored key with the number of restored and of all keys; may be nil.
 	Progress func(done, all int64)
+
+	etcdQuota int64 // of an embedded etcd, in bytes; 0, but in tests, is the one that a server has
 }
 
 // Restored is the result of a restore. Its fields are stable.
@@ -88,6 +93,10 @@ func (r Restore) Run(ctx context.Context) (done Restored, err error) {
 	built, err := r.build(ctx, work)
 	if err != nil {
 		return done, err
+	}
+	// Root may restore the store of a server that runs as another user.
+	if err := likeOwner(work, r.DataDir); err != nil {
+		return done, fmt.Errorf("giving the restored files to the owner of %s: %w; nothing was changed", r.DataDir, err)
 	}
 	done.Manifest, done.Engine, done.Restored, done.PKIRestored = built.manifest, built.engine, built.revision, built.pki
 	done.Kept, err = r.exchange(work, built)
@@ -150,9 +159,17 @@ func (r Restore) build(ctx context.Context, work string) (b built, err error) {
 	if err != nil {
 		return b, err
 	}
+	if m.Revision > furthest {
+		return b, fmt.Errorf("the snapshot is of revision %d, which no store comes to: it is damaged", m.Revision)
+	}
 	b.manifest, b.revision = m, max(m.Revision, floor)+beyond
 	if err := sink.Finish(b.revision); err != nil {
 		return b, err
+	}
+	if b.engine == config.EmbeddedEtcd {
+		if err := datastore.EtcdHasRoom(work, r.etcdQuota); err != nil {
+			return b, fmt.Errorf("%w; restore with --engine sqlite; nothing was changed", err)
+		}
 	}
 	newPKI := config.PKIDir(work)
 	if b.pki = m.PKI && !r.WithoutPKI; b.pki {
@@ -168,21 +185,28 @@ func (r Restore) marker(b built) marker {
 	return marker{Since: r.Now.UTC().Truncate(time.Second), Revision: b.revision}
 }
 
-// floor returns the highest known revision of the old datastore.
-func (r Restore) floor(ctx context.Context) (int64, error) {
+// floor returns the highest known revision of the old datastore, which may be damaged.
+func (r Restore) floor(ctx context.Context) (floor int64, err error) {
 	m, _, err := readMarker(config.PKIDir(r.DataDir))
 	if err != nil {
 		return 0, err
 	}
-	old, err := datastore.SQLiteRevision(ctx, r.DataDir)
-	if err != nil {
-		logrus.WithError(err).Warn("cannot read the revision of the old database")
+	for _, read := range []func() (int64, error){
+		func() (int64, error) { return m.Revision, nil },
+		func() (int64, error) { return datastore.SQLiteRevision(ctx, r.DataDir) },
+		func() (int64, error) { return datastore.EtcdRevision(ctx, r.DataDir) },
+	} {
+		old, err := read()
+		if err == nil && old > furthest {
+			err = fmt.Errorf("it says that it is at revision %d, which no store comes to", old)
+		}
+		if err != nil {
+			logrus.WithError(err).Warn("cannot read the revision of the old database")
+			continue
+		}
+		floor = max(floor, old)
 	}
-	oldEtcd, err := datastore.EtcdRevision(r.DataDir)
-	if err != nil {
-		logrus.WithError(err).Warn("cannot read the revision of the old database")
-	}
-	return max(m.Revision, old, oldEtcd), nil
+	return floor, ctx.Err()
 }
 
 // engines names the engines of a data directory by the folders of their files.
@@ -201,11 +225,17 @@ func (r Restore) engine() (string, error) {
 	if slices.Contains(slices.Collect(maps.Values(engines)), string(interrupted)) {
 		return string(interrupted), nil
 	}
-	held, err := datastore.HoldsEtcd(r.DataDir)
-	if held {
-		return config.EmbeddedEtcd, nil
+	if held, err := datastore.HoldsEtcd(r.DataDir); err != nil || held {
+		return config.EmbeddedEtcd, err
 	}
-	return datastore.SQLite, err
+	if held, err := datastore.HoldsSQLite(r.DataDir); err != nil || held {
+		return datastore.SQLite, err
+	}
+	// Damage may have taken the files by which a store is recognized.
+	if left, err := exists(datastore.FilesIn(r.DataDir, config.EmbeddedEtcd)); err != nil || left {
+		return config.EmbeddedEtcd, err
+	}
+	return datastore.SQLite, nil
 }
 
 // exchange replaces the old files by the built ones, and returns the new paths of the old files. If it is interrupted, no
@@ -216,7 +246,7 @@ func (r Restore) exchange(work string, b built) (kept []string, err error) {
 			err = fmt.Errorf("replacing the old data by the restored data: %w; fix this, then run 'reap snapshot restore' again", err)
 		}
 	}()
-	if err := os.WriteFile(restoringFile(r.DataDir), []byte(b.engine), 0o600); err != nil {
+	if err := r.give(restoringFile(r.DataDir), os.WriteFile(restoringFile(r.DataDir), []byte(b.engine), 0o600)); err != nil {
 		return nil, err
 	}
 	if err := syncDir(r.DataDir); err != nil {
@@ -243,20 +273,29 @@ func (r Restore) exchange(work string, b built) (kept []string, err error) {
 		}
 	}
 	if !b.pki {
-		if err := writeMarker(config.PKIDir(r.DataDir), r.marker(b)); err != nil {
+		if err := r.give(config.PKIDir(r.DataDir), writeMarker(config.PKIDir(r.DataDir), r.marker(b))); err != nil {
 			return kept, err
 		}
 	}
-	if err := writeFormat(r.DataDir, r.Version); err != nil {
+	if err := r.give(formatFile(r.DataDir), writeFormat(r.DataDir, r.Version)); err != nil {
 		return kept, err
 	}
-	if err := writeRecord(restoredFile(r.DataDir), restored{Made: b.manifest.Made, At: r.Now.UTC().Truncate(time.Second)}); err != nil {
+	record := restored{Made: b.manifest.Made, At: r.Now.UTC().Truncate(time.Second)}
+	if err := r.give(restoredFile(r.DataDir), writeRecord(restoredFile(r.DataDir), record)); err != nil {
 		return kept, err
 	}
 	if err := os.Remove(restoringFile(r.DataDir)); err != nil {
 		return kept, err
 	}
 	return kept, syncDir(r.DataDir)
+}
+
+// give gives what has been written to the owner of the data directory, who has to be able to run an interrupted restore again.
+func (r Restore) give(path string, written error) error {
+	if written != nil {
+		return written
+	}
+	return likeOwner(path, r.DataDir)
 }
 
 // moveAside renames a file or directory and returns its new path, or "" if it does not exist.

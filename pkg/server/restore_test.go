@@ -4,9 +4,14 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io/fs"
+	"maps"
+	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -151,5 +156,151 @@ func TestStoreThatHasVanishedIsNotServed(t *testing.T) {
 	s.cfg.NewStore, s.cfg.DatastoreEndpoint = false, "postgres://db/reap"
 	if err := s.checkStore(t.Context()); err != nil {
 		t.Errorf("a store elsewhere: %v", err)
+	}
+}
+
+// TestRestoreOverADamagedEtcd: the restore is the remedy for it, and makes an etcd again without being told.
+func TestRestoreOverADamagedEtcd(t *testing.T) {
+	database := filepath.Join("etcd", "member", "snap", "db")
+	for how, damage := range map[string]func(t *testing.T, path string, raw []byte) error{
+		"cut off": func(_ *testing.T, path string, _ []byte) error { return os.Truncate(path, 5*4096) },
+		"empty":   func(_ *testing.T, path string, _ []byte) error { return os.Truncate(path, 0) },
+		"pages that are none": func(_ *testing.T, path string, raw []byte) error {
+			for i := 2 * 4096; i < len(raw); i++ {
+				raw[i] ^= 0x5a
+			}
+			return os.WriteFile(path, raw, 0o600)
+		},
+		"the log lost": func(t *testing.T, path string, _ []byte) error {
+			return os.RemoveAll(filepath.Join(filepath.Dir(path), "..", "wal"))
+		},
+		"the log and the database": func(t *testing.T, path string, _ []byte) error { return os.RemoveAll(filepath.Dir(filepath.Dir(path))) },
+	} {
+		t.Run(how, func(t *testing.T) {
+			dir := withStore(t, config.EmbeddedEtcd)
+			raw, err := os.ReadFile(filepath.Join(dir, database))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := damage(t, filepath.Join(dir, database), raw); err != nil {
+				t.Fatal(err)
+			}
+			done := restore(t, dir, aSnapshot(t, nil))
+			if done.Engine != config.EmbeddedEtcd || len(done.Kept) != 1 {
+				t.Errorf("%+v", done)
+			}
+			if got, err := datastore.EtcdRevision(t.Context(), dir); err != nil || got != done.Restored {
+				t.Errorf("it is at revision %d (%v), want %d", got, err, done.Restored)
+			}
+			if kept, err := os.Stat(done.Kept[0]); err != nil || !kept.IsDir() {
+				t.Errorf("the old one: %v", err)
+			}
+		})
+	}
+}
+
+// TestRestoreTakesNoRevisionThatDamageHasMade: the sum would be negative, or the next one.
+func TestRestoreTakesNoRevisionThatDamageHasMade(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "data")
+	first := restore(t, dir, aSnapshot(t, nil))
+	if err := writeMarker(config.PKIDir(dir), marker{Revision: math.MaxInt64 - 7}); err != nil {
+		t.Fatal(err)
+	}
+	if got := restore(t, dir, aSnapshot(t, nil)); got.Restored != first.Restored+beyond {
+		t.Errorf("at %d, want %d", got.Restored, first.Restored+beyond)
+	}
+}
+
+// TestRestoreThatEtcdHasNoRoomForChangesNothing: the store would take no objects once it is in its place.
+func TestRestoreThatEtcdHasNoRoomForChangesNothing(t *testing.T) {
+	dir := withStore(t, datastore.SQLite)
+	before := contents(t, dir)
+	_, err := Restore{
+		DataDir: dir, From: bytes.NewReader(aSnapshot(t, nil)), Engine: config.EmbeddedEtcd, Now: time.Now(), etcdQuota: 1000,
+	}.Run(t.Context())
+	if err == nil || !strings.Contains(err.Error(), "quota") || !strings.Contains(err.Error(), "--engine") {
+		t.Errorf("it says %v", err)
+	}
+	after := contents(t, dir)
+	if !maps.Equal(before, after) {
+		t.Errorf("there is %q, and was %q", slices.Sorted(maps.Keys(after)), slices.Sorted(maps.Keys(before)))
+	}
+}
+
+// TestRestoreLeavesFilesToTheOwner of the data directory, whose server could not read them otherwise.
+func TestRestoreLeavesFilesToTheOwner(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can give a directory away")
+	}
+	const owner = 12345
+	for _, engine := range []string{datastore.SQLite, config.EmbeddedEtcd} {
+		for _, pki := range []map[string][]byte{nil, {"admin.key": []byte("key")}} {
+			dir := t.TempDir()
+			if err := os.Chown(dir, owner, owner); err != nil {
+				t.Fatal(err)
+			}
+			for range 2 { // over nothing, and over what is there
+				_, err := Restore{DataDir: dir, From: bytes.NewReader(aSnapshot(t, pki)), Engine: engine, Now: time.Now(), Version: "test"}.Run(t.Context())
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			files := 0
+			err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+				if err != nil {
+					return err
+				}
+				info, err := d.Info()
+				if s := info.Sys().(*syscall.Stat_t); err == nil && (s.Uid != owner || s.Gid != owner) {
+					t.Errorf("%s, keys %v: %s is of user %d and group %d", engine, pki != nil, path, s.Uid, s.Gid)
+				}
+				files++
+				return err
+			})
+			if err != nil || files < 6 {
+				t.Errorf("%d files, %v", files, err)
+			}
+		}
+	}
+}
+
+// An error must not leave what the owner of the data directory cannot replace.
+func TestRestoreThatFailsLeavesFilesToTheOwner(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can give a directory away")
+	}
+	dir := t.TempDir()
+	const owner = 12345
+	if err := errors.Join(os.Mkdir(formatFile(dir), 0o700), os.Chown(formatFile(dir), owner, owner), os.Chown(dir, owner, owner)); err != nil { // which cannot be written
+		t.Fatal(err)
+	}
+	if _, err := (Restore{DataDir: dir, From: bytes.NewReader(aSnapshot(t, nil)), Now: time.Now()}).Run(t.Context()); err == nil {
+		t.Fatal("it has not failed")
+	}
+	for _, path := range []string{restoringFile(dir), filepath.Join(dir, "lock"), filepath.Join(dir, "db"), markerFile(config.PKIDir(dir))} {
+		info, err := os.Stat(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s := info.Sys().(*syscall.Stat_t); s.Uid != owner {
+			t.Errorf("%s is of user %d", path, s.Uid)
+		}
+	}
+}
+
+// TestDataDirectoryHasNoOtherDatastores: the objects are in one place, and nothing is made before that is said.
+func TestDataDirectoryHasNoOtherDatastores(t *testing.T) {
+	ended, cancel := context.WithCancel(t.Context())
+	cancel() // a server that took them would run
+	for _, endpoint := range []string{"", config.EmbeddedEtcd} {
+		dir := filepath.Join(t.TempDir(), "data")
+		var usage config.UsageError
+		err := Run(ended, config.Server{DataDir: dir, DatastoreEndpoint: endpoint, KubeAPIServerArgs: []string{"etcd-prefix=/other"}}, nil)
+		if !errors.As(err, &usage) || !strings.Contains(err.Error(), "etcd-prefix") {
+			t.Errorf("%q: %v", endpoint, err)
+		}
+		if made, err := exists(dir); err != nil || made {
+			t.Errorf("%q: the data directory is there (%v)", endpoint, err)
+		}
 	}
 }

@@ -28,7 +28,7 @@ import (
 )
 
 const (
-	// datastoreTimeout bounds how long a start waits for a database.
+	// datastoreTimeout bounds how long a start waits for a database; see datastore.Options.
 	datastoreTimeout = 60 * time.Second
 	// lockTimeout bounds how long a start waits for a running `reap certificate`.
 	lockTimeout = 60 * time.Second
@@ -56,7 +56,7 @@ const (
 //	controllers and collector     clients of the API server
 //	ready                         reported only when everything above runs
 func Run(ctx context.Context, cfg config.Server, down *outage.Outage) error {
-	if err := apiserver.CheckArgs(cfg.KubeAPIServerArgs); err != nil {
+	if err := apiserver.CheckArgs(cfg.KubeAPIServerArgs, !cfg.SharedDatastore()); err != nil {
 		return config.UsageError{Err: err}
 	}
 	s := &server{cfg: cfg, began: time.Now(), started: startSmall(), notify: takeNotifySocket(), down: down}
