@@ -25,7 +25,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
-	"k8s.io/utils/lru"
 
 	"github.com/reap-dev/reap/pkg/gc/act"
 	"github.com/reap-dev/reap/pkg/gc/decide"
@@ -165,7 +164,7 @@ func newCollector(o Options, queueOf func(name string, shape func(graph.Key) (st
 	tombstones := newTombstones()
 	c.attempts = &attempts{
 		graph: c.graph, actor: actor, queue: deletes, orphans: orphans, tombstones: tombstones,
-		verifier: &verifier{graph: c.graph, actor: actor, queue: deletes, failed: lru.New(failedKept), now: clock},
+		verifier: &verifier{graph: c.graph, actor: actor, queue: deletes, now: clock},
 		relist:   c.observer.Relist, options: c.decideOptions, guard: c.guard, tally: c.tally, cascades: c.cascades, tell: c.tell, now: clock, log: o.Log,
 	}
 	c.orphaner = &orphaner{

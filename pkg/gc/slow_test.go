@@ -130,43 +130,6 @@ func TestManySlowNamespacesAreBounded(t *testing.T) {
 	}
 }
 
-// TestSlowReadsEndATurn: an owner whose read hangs costs an attempt one read, and comes last in the next one: the other owners are read.
-func TestSlowReadsEndATurn(t *testing.T) {
-	c, s := collector(t, false)
-	now := time.Now()
-	c.now = func() time.Time { return now }
-	k := show(c, s.put("child", "c", ref("hangs", "h"), ref("hangs-too", "t"), ref("gone", "g"), ref("slow", "s"), ref("last", "l")))
-	s.answer = func(w http.ResponseWriter, call string) bool {
-		switch call {
-		case "GET hangs", "GET hangs-too":
-			now = now.Add(30 * time.Second)
-			s.fail(w, http.StatusGatewayTimeout, metav1.StatusReasonTimeout, "")
-			return true
-		case "GET slow":
-			now = now.Add(verifyFor)
-		}
-		return false
-	}
-	for _, turn := range []struct {
-		calls []string
-		over  bool // it ends without a failure
-	}{
-		{[]string{"GET hangs"}, false},
-		{[]string{"GET hangs-too"}, false},
-		{[]string{"GET gone", "GET slow"}, true},
-		{[]string{"GET last", "GET hangs"}, false},
-		{[]string{"GET hangs-too"}, false},
-	} {
-		if err := attemptOnce(t, c, k); err == nil || errors.Is(err, errTurnOver) != turn.over {
-			t.Errorf("it ended with %v", err)
-		}
-		s.wantCalls(turn.calls...)
-	}
-	if !s.has("child") {
-		t.Error("an object was deleted though two of its owners could not be read")
-	}
-}
-
 // TestRingsThatFailSlowlyComeLast: rings that could not be broken before do not keep a new one waiting, and do not take all of a look.
 func TestRingsThatFailSlowlyComeLast(t *testing.T) {
 	c, s := collector(t, false)

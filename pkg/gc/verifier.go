@@ -1,14 +1,11 @@
 package gc
 
 import (
-	"cmp"
 	"context"
-	"slices"
 	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/lru"
 
 	"github.com/reap-dev/reap/pkg/gc/act"
 	"github.com/reap-dev/reap/pkg/gc/decide"
@@ -23,19 +20,9 @@ type verifier struct {
 	queue *queue // of those that are put aside
 	now   func() time.Time
 
-	// failed holds when a read of an owner last failed; of many the oldest are forgotten.
-	failed *lru.Cache
-
 	mu      sync.Mutex
 	pending map[ownerRead][]graph.Key // who waits for a read under way
 }
-
-const (
-	// verifyFor is how long the reads of one attempt may take before others have their turn. One that hangs takes longer.
-	verifyFor = time.Second
-	// failedKept bounds verifier.failed.
-	failedKept = 1000
-)
 
 // ownerPlace is where a reference says that its owner is.
 type ownerPlace struct {
@@ -52,20 +39,14 @@ type ownerRead struct {
 // verify reads owners of an object, tells the graph, and returns what the reads have
 // proved. An owner that another attempt is reading at the moment is not waited for, which
 // would hold a worker: the error is errPutAside then, and the object comes back when that
-// read has ended. An owner that cannot be read does not keep the others from being read: those whose
-// reads have failed come last, and if reading takes long the rest is left for the next turn (errTurnOver).
+// read has ended. An owner that cannot be read does not keep the others from being read.
 func (v *verifier) verify(ctx context.Context, k graph.Key, owners []graph.OwnerView) (map[ownerPlace]graph.Fact, error) {
 	proved := make(map[ownerPlace]graph.Fact, len(owners))
 	var failed error
-	aside, over := false, false
-	began := v.now()
-	for _, o := range v.failedLast(owners) {
-		if v.now().Sub(began) >= verifyFor {
-			over = true
-			break
-		}
-		r := readOf(&o)
-		place := r.ownerPlace
+	aside := false
+	for _, o := range owners {
+		place := ownerPlace{o.Reference.UID, o.At}
+		r := ownerRead{place, o.Reference.APIVersion}
 		if !v.begin(r, k) {
 			aside = true
 			continue
@@ -73,10 +54,8 @@ func (v *verifier) verify(ctx context.Context, k graph.Key, owners []graph.Owner
 		fact, err := v.read(ctx, o)
 		if err == nil {
 			proved[place] = fact
-			v.failed.Remove(r)
-		} else {
-			v.failed.Add(r, v.now())
-			failed = cmp.Or(failed, err)
+		} else if failed == nil {
+			failed = err
 		}
 		for _, waiting := range v.end(r) {
 			if err == nil {
@@ -94,29 +73,8 @@ func (v *verifier) verify(ctx context.Context, k graph.Key, owners []graph.Owner
 		return proved, failed
 	case aside:
 		return proved, errPutAside
-	case over:
-		return proved, errTurnOver
 	}
 	return proved, nil
-}
-
-func readOf(o *graph.OwnerView) ownerRead {
-	return ownerRead{ownerPlace{o.Reference.UID, o.At}, o.Reference.APIVersion}
-}
-
-// failedLast sorts owners: those whose reads have not failed in their order, then the others, whose reads failed last at the end.
-func (v *verifier) failedLast(owners []graph.OwnerView) []graph.OwnerView {
-	if v.failed.Len() == 0 {
-		return owners
-	}
-	at := make(map[ownerRead]time.Time, len(owners))
-	for i := range owners {
-		r := readOf(&owners[i])
-		if when, failed := v.failed.Get(r); failed {
-			at[r] = when.(time.Time)
-		}
-	}
-	return slices.SortedStableFunc(slices.Values(owners), func(a, b graph.OwnerView) int { return at[readOf(&a)].Compare(at[readOf(&b)]) })
 }
 
 // read reads one owner, unless somebody has since the object's view was taken.

@@ -30,6 +30,9 @@ func (a *attempt) ownerRead(m *model) {
 		a.let(m)
 	default:
 		a.free = m.graph.Dependents(a.key.UID)
+		if own := a.view.Record.Namespace; own != "" {
+			a.free = slices.DeleteFunc(a.free, func(d graph.Node) bool { return d.Record.Namespace != "" && d.Record.Namespace != own })
+		}
 		a.free = slices.DeleteFunc(a.free, func(d graph.Node) bool { return m.freed[a.key][d.Key] == d.Record.ResourceVersion })
 		known := len(a.free)
 		a.free = slices.DeleteFunc(a.free, func(d graph.Node) bool { return m.graph.Catalog().Resource(d.Key.Resource) == nil })
