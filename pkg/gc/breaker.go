@@ -24,9 +24,6 @@ const (
 	ringsEvery = time.Second
 	// toldMembers bounds how many members of a ring get an event.
 	toldMembers = 100
-	// retriesFor is how long a look goes on with rings that could not be broken before. The others wait for the next look, in
-	// which new rings come first.
-	retriesFor = 5 * time.Second
 )
 
 var errRingChanges = errors.New("a member changed while the ring was being broken")
@@ -91,15 +88,14 @@ func (b *breaker) due() bool {
 	return false
 }
 
-// breakAll breaks all rings, new and small ones first. A ring that cannot be broken is tried again
+// breakAll breaks all rings, small ones first. A ring that cannot be broken is tried again
 // after a delay of its own, and does not hold up the others.
 func (b *breaker) breakAll(ctx context.Context) {
 	later := map[graph.Key]ringRetry{}
-	began := b.now()
-	for _, ring := range b.newFirst(smallFirst(b.graph.Cycles())) {
+	for _, ring := range smallFirst(b.graph.Cycles()) {
 		k := firstMember(ring)
 		retry, failed := b.later[k]
-		if now := b.now(); failed && (now.Before(retry.at) || now.Sub(began) >= retriesFor) {
+		if failed && b.now().Before(retry.at) {
 			later[k] = retry
 			continue
 		}
@@ -116,12 +112,6 @@ func (b *breaker) breakAll(ctx context.Context) {
 		b.log.WithError(err).WithField("members", len(ring)).Debug("cannot break a ring of objects in foreground deletion yet; will retry")
 	}
 	b.later = later
-}
-
-// newFirst moves the rings that could not be broken before behind the others, those first that have been due for the longest.
-func (b *breaker) newFirst(rings [][]graph.Member) [][]graph.Member {
-	slices.SortStableFunc(rings, func(x, y []graph.Member) int { return b.later[firstMember(x)].at.Compare(b.later[firstMember(y)].at) })
-	return rings
 }
 
 // smallFirst sorts rings: small ones first, rings of the same size by their first members.

@@ -4,17 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 	"unique"
-
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/reap-dev/reap/pkg/gc/graph"
 )
@@ -127,50 +122,5 @@ func TestManySlowNamespacesAreBounded(t *testing.T) {
 	l.done(h)
 	if !l.isSlow("late") || len(l.slow) != 1 {
 		t.Errorf("those that are slow no more take the place of one that is: %d", len(l.slow))
-	}
-}
-
-// TestRingsThatFailSlowlyComeLast: rings that could not be broken before do not keep a new one waiting, and do not take all of a look.
-func TestRingsThatFailSlowlyComeLast(t *testing.T) {
-	c, s := collector(t, false)
-	now := time.Now()
-	c.now = func() time.Time { return now }
-	var tried []string
-	s.answer = func(w http.ResponseWriter, call string) bool {
-		name, write := strings.CutPrefix(call, "PATCH ")
-		if !write || name == "new" {
-			return false
-		}
-		tried = append(tried, name)
-		now = now.Add(30 * time.Second)
-		s.fail(w, http.StatusInternalServerError, metav1.StatusReasonInternalError, "")
-		return true
-	}
-	ring := func(name string) {
-		m := s.deleting(name, types.UID("uid-"+name), metav1.FinalizerDeleteDependents)
-		m.OwnerReferences = []metav1.OwnerReference{blocking(name, m.UID)}
-		show(c, m)
-	}
-	for _, name := range []string{"a", "b", "c"} {
-		ring(name)
-	}
-	c.breaker.breakAll(t.Context())
-	if len(tried) != 3 {
-		t.Fatalf("new rings: tried %v", tried)
-	}
-	tried = nil
-	now = now.Add(retryAtMost)
-	ring("new")
-	s.before = func(call string) {
-		if call == "PATCH new" && len(tried) > 0 {
-			t.Errorf("a new ring came after %v", tried)
-		}
-	}
-	c.breaker.breakAll(t.Context())
-	if refs := s.objects["new"].OwnerReferences; *refs[0].BlockOwnerDeletion {
-		t.Error("the new ring is not broken")
-	}
-	if len(tried) != 1 || len(c.breaker.later) != 3 {
-		t.Errorf("old rings: tried %v; %d wait", tried, len(c.breaker.later))
 	}
 }
