@@ -61,8 +61,8 @@ const (
 	// more than a tenth of a core.
 	measuredEvery = 200 * time.Millisecond
 	measuredShare = 10
-	// longestRoot is how many bytes the names and the UID of a root may have. Whoever writes a reference chooses them; no
-	// object has longer ones.
+	// longestRoot is how many bytes the names and the UID of a root may have. A reference may hold longer ones; an object
+	// cannot have them.
 	longestRoot = 1024
 	// climbed is how many owners of owners are looked at for the root.
 	climbed = 100

@@ -199,8 +199,8 @@ func (l *lanes) Pop() handle {
 	return item.key
 }
 
-// done ends the turn of an object that was taken. Whoever had it has to take the next one if there is any: it may be one
-// that nobody was allowed to take before.
+// done ends the turn of an object that was taken. The worker has to take the next object if there is any: it may be one that
+// no worker was allowed to take before, so that none waits for it.
 func (l *lanes) done(h handle) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -379,7 +379,7 @@ func TestDataDir(t *testing.T) {
 			if i.dataDir != tc.want {
 				t.Errorf("data directory is %q, want %q", i.dataDir, tc.want)
 			}
-			// What the server makes of it: an argument wins over a file.
+			// The server prefers an argument to a file.
 			if dir, given := flagIn(i.arguments, "--data-dir"); given && dir != tc.want {
 				t.Errorf("the arguments are %q", i.arguments)
 			}
