@@ -138,18 +138,10 @@ func TestStalledClientIsGivenUp(t *testing.T) {
 		log.SetOutput(logged)
 		h := &Handler{Maker: maker(&store{records: records}), Log: logrus.NewEntry(log), patience: 100 * time.Millisecond}
 		ended := make(chan struct{})
-		s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		resp := ask(t, http2, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			defer close(ended)
 			h.ServeHTTP(w, r)
 		}))
-		s.EnableHTTP2 = http2
-		s.StartTLS()
-		t.Cleanup(s.Close)
-		resp, err := s.Client().Post(s.URL+Path, "", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = resp.Body.Close() })
 		if (resp.ProtoMajor == 2) != http2 {
 			t.Fatalf("the answer comes by %s", resp.Proto)
 		}
@@ -167,7 +159,22 @@ func TestStalledClientIsGivenUp(t *testing.T) {
 	}
 }
 
-// A slow datastore is nothing that the client is to blame for.
+// ask asks for a snapshot over TLS, and returns the answer, of which nothing has been read.
+func ask(t *testing.T, http2 bool, h http.Handler) *http.Response {
+	t.Helper()
+	s := httptest.NewUnstartedServer(h)
+	s.EnableHTTP2 = http2
+	s.StartTLS()
+	t.Cleanup(s.Close)
+	resp, err := s.Client().Post(s.URL+Path, "", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = resp.Body.Close() })
+	return resp
+}
+
+// A slow datastore is not the client's fault.
 func TestPatienceIsWithTheClientAlone(t *testing.T) {
 	records := someRecords(20)
 	random := rand.NewChaCha8([32]byte{})
@@ -182,15 +189,7 @@ func TestPatienceIsWithTheClientAlone(t *testing.T) {
 		}
 		return nil
 	}}), Log: quiet(), patience: patience}
-	s := httptest.NewUnstartedServer(h)
-	s.EnableHTTP2 = true
-	s.StartTLS()
-	t.Cleanup(s.Close)
-	resp, err := s.Client().Post(s.URL+Path, "", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = resp.Body.Close() })
+	resp := ask(t, true, h)
 	if m, err := Read(resp.Body, Visitor{}); err != nil || m.Keys != 20 {
 		t.Errorf("%+v, %v", m, err)
 	}
