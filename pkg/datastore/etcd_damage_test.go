@@ -130,7 +130,7 @@ func TestDamageOfEtcdIsFound(t *testing.T) {
 	}
 	slices.Sort(names)
 	var found, harmless int
-	times := size.Of(10, 20, 600)
+	times := size.Of(10, 20, 200)
 	for range times {
 		name := etcdDatabaseName
 		if random.IntN(3) == 0 {
@@ -316,7 +316,7 @@ func TestRevisionOfADamagedEtcdIsAnErrorAtMost(t *testing.T) {
 		t.Errorf("without a store: %d, %v", got, err)
 	}
 	failed := 0
-	for range size.Of(50, 100, 1000) {
+	for range size.Of(50, 100, 500) {
 		hurt, _ := harm(used, random)
 		if _, err := revision(t, hurt); err != nil {
 			failed++

@@ -209,7 +209,7 @@ func TestPowerCuts(t *testing.T) {
 			seed := seedOf(t)
 			random := rand.New(rand.NewPCG(seed, 0))
 			ops, acknowledged := recorded(t, level, size.Of(200, 600, 800))
-			cuts, tried, lost, lossy := size.Of(5, 10, 300), 0, 0, 0
+			cuts, tried, lost, lossy := size.Of(5, 10, 100), 0, 0, 0
 			for range cuts {
 				at := random.IntN(len(ops) + 1)
 				if random.IntN(10) == 0 { // while the database is made

@@ -50,7 +50,7 @@ func TestPlansAgainstUpstream(t *testing.T) {
 	t.Logf("%s=%d", seedVariable, seed)
 	random := rand.New(rand.NewPCG(seed, 1<<32))
 	var worlds []*foretold
-	for i := range int(number(t, worldsVariable, size.Of[uint64](15, 50, 250))) {
+	for i := range int(number(t, worldsVariable, size.Of[uint64](15, 50, 150))) {
 		worlds = append(worlds, &foretold{world: newWorld(i, rand.New(rand.NewPCG(seed, uint64(i))))})
 	}
 	s := &side{server: start(t, "upstream", "--disable=gc"), uids: make([][]types.UID, len(worlds))}

@@ -163,7 +163,7 @@ func TestKilledConversionLeavesOneStore(t *testing.T) {
 	ok(t, args(fresh(), "etcd")...)
 	took := time.Since(began)
 
-	rounds, killed, old, half := size.Of(2, 8, 25), 0, 0, 0
+	rounds, killed, old, half := size.Of(2, 8, 16), 0, 0, 0
 	dir, is := fresh(), "sqlite"
 	for round, tries := 0, 0; round < rounds; tries++ {
 		if tries == 5*rounds {

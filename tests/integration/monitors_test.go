@@ -130,7 +130,7 @@ const refusedList = "cannot list or watch a resource"
 // once: the dependents are made as soon as the API server serves them.
 func TestDeletedCRDsLeaveNoMonitors(t *testing.T) {
 	t.Parallel()
-	rounds := size.Of(3, 6, 20)
+	rounds := size.Of(3, 6, 12)
 	s := start(t, "--kube-apiserver-arg=profiling=true") // for the goroutines' stacks
 	ns := s.namespace(t, "monitors")
 	before, _ := s.monitors(t)

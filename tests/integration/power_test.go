@@ -88,7 +88,7 @@ func powerCuts(t *testing.T, s *server, journal string, write func(next *server,
 	begun := now()
 	var groups []*poweredGroup
 	var owners []*unstructured.Unstructured
-	for i := range size.Of(10, 20, 60) {
+	for i := range size.Of(10, 20, 40) {
 		g := &poweredGroup{uids: map[string]types.UID{}}
 		o := s.create(t, configMaps, ns, fmt.Sprintf("owner-%d", i))
 		name := fmt.Sprintf("of-%d", i)
@@ -114,7 +114,7 @@ func powerCuts(t *testing.T, s *server, journal string, write func(next *server,
 	ops := powercut.Read(t, journal)
 	first := sort.Search(len(ops), func(i int) bool { return ops[i].End >= begun })
 
-	cuts, acknowledged := size.Of(1, 2, 8), 0
+	cuts, acknowledged := size.Of(1, 2, 4), 0
 	for range cuts {
 		at := first + 1 + random.IntN(len(ops)-first)
 		end := ops[at-1].End

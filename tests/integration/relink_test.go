@@ -33,7 +33,7 @@ func TestRestoredBackupsLoseNoObject(t *testing.T) {
 	}
 	var all []restored
 	references := 0
-	backups := size.Of(2, 6, 15)
+	backups := size.Of(2, 6, 10)
 	for b := range backups {
 		ns := s.namespace(t, "restored")
 		kinds := []kind{configMaps, secrets}

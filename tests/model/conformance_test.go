@@ -27,7 +27,7 @@ func TestCopiesDoWhatTheRealCodeDoes(t *testing.T) {
 		conform(t, worldOf(*searchSeed))
 		return
 	}
-	n := size.Of(*conformances/10, *conformances, *conformances*10)
+	n := size.Of(*conformances/10, *conformances, *conformances*5)
 	first := uint64(time.Now().UnixNano())
 	calls := 0
 	for i := range n {

@@ -75,7 +75,7 @@ func TestRandomWorlds(t *testing.T) {
 		tryWorld(t, *searchSeed)
 		return
 	}
-	limit := size.Of(*searchTime/10, *searchTime, *searchTime*10)
+	limit := size.Of(*searchTime/10, *searchTime, *searchTime*5)
 	first := uint64(time.Now().UnixNano())
 	var next, comparable, stale, steps, deletes, drops, releases, orphanings, frees, unblocks, timedOut, pauses, ends atomic.Uint64
 	stop := time.Now().Add(limit)

@@ -26,7 +26,7 @@ func TestRestoredBackupLosesNoObject(t *testing.T) {
 		tryRestore(t, *restoreSeed)
 		return
 	}
-	worlds := uint64(size.Of(200, 1000, 20_000))
+	worlds := uint64(size.Of(200, 1000, 10_000))
 	var all restored
 	for seed := uint64(1); seed <= worlds && !t.Failed(); seed++ {
 		r := tryRestore(t, seed)

@@ -58,7 +58,7 @@ var forms = []struct {
 // TestNoCreationIsLost reads in each form while objects are created, and watches from there: each object is in what was read or in the
 // watch.
 func TestNoCreationIsLost(t *testing.T) {
-	created := size.Of(200, 400, 50_000) // on each engine, while one form of reading goes on
+	created := size.Of(200, 400, 20_000) // on each engine, while one form of reading goes on
 	for name, e := range map[string]engine{"SQLite": sqlite, "etcd": etcd} {
 		t.Run(name, func(t *testing.T) {
 			for _, f := range forms {

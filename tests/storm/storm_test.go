@@ -70,7 +70,7 @@ func TestStorms(t *testing.T) {
 		storm(t, *stormSeed)
 		return
 	}
-	limit := size.Of(*stormTime/10, *stormTime, *stormTime*10)
+	limit := size.Of(*stormTime/10, *stormTime, *stormTime*5)
 	seed, worlds, total := uint64(time.Now().UnixNano()), 0, map[string]int{}
 	for stop := time.Now().Add(limit); time.Now().Before(stop); worlds++ {
 		for what, n := range storm(t, seed+uint64(worlds)) {
