@@ -13,6 +13,8 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/request"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	genericfilters "k8s.io/apiserver/pkg/server/filters"
+
+	"github.com/reap-dev/reap/tests/bubble"
 )
 
 // counted returns a handler that answers when answer is closed.
@@ -48,7 +50,7 @@ func TestUsersGoFirst(t *testing.T) {
 		{name: "a call of our own", requests: []string{configMaps}, inProcess: true, answered: time.Hour, want: 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				var u courtesy
 				answer := make(chan struct{})
 				h := counted(&u, answer)
@@ -75,7 +77,7 @@ func TestUsersGoFirst(t *testing.T) {
 }
 
 func TestNoCourtesyAfterTheEnd(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		var u courtesy
 		u.came()
 		ctx, cancel := context.WithCancel(t.Context())

@@ -5,10 +5,11 @@ import (
 	"database/sql"
 	"errors"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/k3s-io/kine/pkg/server"
+
+	"github.com/reap-dev/reap/tests/bubble"
 )
 
 // slowHistory is a database that takes its time to compact each revision.
@@ -102,7 +103,7 @@ func TestSlowCompactionComesToItsEnd(t *testing.T) {
 		3 * time.Second:        {1, compactWithin},
 	} {
 		t.Run(each.String(), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				h := &slowHistory{t: t, each: each}
 				g := newGroup(h)
 				ctx, cancel := context.WithCancel(t.Context())
@@ -161,7 +162,7 @@ func TestSlowCompactionComesToItsEnd(t *testing.T) {
 
 // TestCompactionThatCannotGoOnIsAnError: it does not try for ever to compact a single revision, and what is done stays.
 func TestCompactionThatCannotGoOnIsAnError(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		h := &slowHistory{t: t, each: compactWithin + time.Second}
 		d := dialect{h, newGroup(h)}
 		if err := compactAsKine(t.Context(), d, compactBatch); !errors.Is(err, context.DeadlineExceeded) || h.compacted != 0 {
@@ -181,7 +182,7 @@ func TestCompactionThatCannotGoOnIsAnError(t *testing.T) {
 
 // TestCompactionsAtTheSameTime: the compacted revision never goes back when a client asks for a compaction during kine's own.
 func TestCompactionsAtTheSameTime(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		h := &slowHistory{t: t, each: 100 * time.Millisecond}
 		d := dialect{h, newGroup(h)}
 		errs := make(chan error, 2)

@@ -7,12 +7,13 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/reap-dev/reap/tests/bubble"
 )
 
 // written makes a database with so many revisions of one key, and returns the data directory.
@@ -144,7 +145,7 @@ func TestKineLeavesCompactionOfOthersToTheirServers(t *testing.T) {
 
 // TestStopWaitsForTheDriver: whoever comes next may open the database.
 func TestStopWaitsForTheDriver(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		k := &kine{cancel: cancel, wg: &sync.WaitGroup{}}
 		began := time.Now()

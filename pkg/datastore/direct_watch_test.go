@@ -14,6 +14,8 @@ import (
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/reap-dev/reap/tests/bubble"
 )
 
 // TestWatchThatNobodyReadsIsBounded: what waits for it in this process is bounded, and it misses nothing when it is read again.
@@ -143,7 +145,7 @@ func changeAt(revision int64) *etcdserverpb.WatchResponse {
 
 // TestServerWaitsForTheReaderOfAWatch: it hands over one response at a time.
 func TestServerWaitsForTheReaderOfAWatch(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		s, _, watch := watchScripted(t)
 		for revision := range int64(5) {
 			s.sends <- changeAt(revision)
@@ -163,7 +165,7 @@ func TestServerWaitsForTheReaderOfAWatch(t *testing.T) {
 
 // TestOptionsOfAWatchReachTheServer: all that etcd's client passes on, but for fragments, which it puts together again.
 func TestOptionsOfAWatchReachTheServer(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		s, _, watch := watchScripted(t, clientv3.WithPrefix(), clientv3.WithRev(7), clientv3.WithPrevKV(), clientv3.WithProgressNotify(),
 			clientv3.WithFilterDelete(), clientv3.WithFilterPut(), clientv3.WithFragment(), clientv3.WithCreatedNotify())
 		r := (<-s.asked).GetCreateRequest()
@@ -178,7 +180,7 @@ func TestOptionsOfAWatchReachTheServer(t *testing.T) {
 
 // TestProgressIsAskedOfWatchesAlike: as with etcd's client, of those whose context has the same metadata.
 func TestProgressIsAskedOfWatchesAlike(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		s, w, watch := watchScripted(t)
 		<-s.asked // its creation
 		if err := w.RequestProgress(clientv3.WithRequireLeader(t.Context())); err != nil {
@@ -224,7 +226,7 @@ func TestEndsOfAWatch(t *testing.T) {
 		"the client is closed": {func(_ *scripted, w *watcher, _ context.CancelFunc) { _ = w.Close() }, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				s := &scripted{asked: make(chan *etcdserverpb.WatchRequest, 10), sends: make(chan *etcdserverpb.WatchResponse, 10)}
 				w := newWatcher(s)
 				s.sends <- &etcdserverpb.WatchResponse{Created: true, WatchId: 1, Header: header}
@@ -247,7 +249,7 @@ func TestEndsOfAWatch(t *testing.T) {
 
 // TestRefusedWatchSaysWhy: the response comes though the caller has no channel yet.
 func TestRefusedWatchSaysWhy(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		s := &scripted{asked: make(chan *etcdserverpb.WatchRequest, 10), sends: make(chan *etcdserverpb.WatchResponse, 10)}
 		s.sends <- &etcdserverpb.WatchResponse{
 			WatchId: clientv3.InvalidWatchID, Header: &etcdserverpb.ResponseHeader{}, Created: true, Canceled: true, CancelReason: rpctypes.ErrCompacted.Error(),

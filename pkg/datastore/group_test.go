@@ -10,6 +10,8 @@ import (
 	"testing/synctest"
 
 	"github.com/k3s-io/kine/pkg/server"
+
+	"github.com/reap-dev/reap/tests/bubble"
 )
 
 // grouping is a database whose transactions are counted, and fail as told.
@@ -119,7 +121,7 @@ func insertTogether(t *testing.T, g *grouping, keys ...string) map[string]error 
 // TestRowsOfTheSameTimeShareATransaction: those that wait for a transaction are the next, and a row whose key has been written is refused
 // alone.
 func TestRowsOfTheSameTimeShareATransaction(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		g := &grouping{}
 		got := insertTogether(t, g, "a", "b", "first", "c")
 		if g.begun != 2 || !slices.Equal(g.table, []string{"first", "a", "b", "c"}) {
@@ -135,7 +137,7 @@ func TestRowsOfTheSameTimeShareATransaction(t *testing.T) {
 
 // TestRowThatFailsIsAlone: the rows of its transaction are written, and its error is its own. So it is if the transaction is too large.
 func TestRowThatFailsIsAlone(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		g := &grouping{bad: "b"}
 		got := insertTogether(t, g, "a", "b", "c")
 		if !errors.Is(got["b"], errBadRow) || got["a"] != nil || got["c"] != nil {
@@ -145,7 +147,7 @@ func TestRowThatFailsIsAlone(t *testing.T) {
 			t.Errorf("the table has %q after %d rollbacks", g.table, g.rollback)
 		}
 	})
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		tooLarge := errors.New("no room")
 		g := &grouping{commitFails: func(rows int) error {
 			if rows > 1 {
@@ -166,7 +168,7 @@ func TestRowThatFailsIsAlone(t *testing.T) {
 
 // TestFailedCommitIsNoSuccess: a row that was not committed is not acknowledged.
 func TestFailedCommitIsNoSuccess(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		broken := errors.New("the disk is gone")
 		commits := 0
 		g := &grouping{commitFails: func(int) error {
@@ -185,7 +187,7 @@ func TestFailedCommitIsNoSuccess(t *testing.T) {
 
 // TestInsertionEndsWithItsCaller: nobody waits for the database longer than they want.
 func TestInsertionEndsWithItsCaller(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		g := &grouping{hold: make(chan struct{})}
 		group := newGroup(g)
 		running, stop := context.WithCancel(t.Context())
@@ -214,7 +216,7 @@ func TestInsertionEndsWithItsCaller(t *testing.T) {
 
 // TestCompactionLetsWritersIn: between two transactions of a compaction those write who have waited.
 func TestCompactionLetsWritersIn(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		g := &grouping{hold: make(chan struct{})}
 		close(g.hold)
 		group := newGroup(g)

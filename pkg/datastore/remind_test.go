@@ -4,12 +4,13 @@ import (
 	"slices"
 	"syscall"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/sirupsen/logrus"
 	logtest "github.com/sirupsen/logrus/hooks/test"
+
+	"github.com/reap-dev/reap/tests/bubble"
 )
 
 // TestDiskThatTakesNoWritesIsLoggedAtGrowingIntervals: after a minute, two, four and so on.
@@ -18,7 +19,7 @@ func TestDiskThatTakesNoWritesIsLoggedAtGrowingIntervals(t *testing.T) {
 	was := logrus.StandardLogger().ReplaceHooks(logrus.LevelHooks{})
 	defer logrus.StandardLogger().ReplaceHooks(was)
 	logrus.AddHook(h)
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		d := newDisk(t.TempDir(), 0, prometheus.NewRegistry())
 		d.refuse(&trouble{kind: unavailable, dir: d.dir, err: syscall.EIO})
 		for range 20 {

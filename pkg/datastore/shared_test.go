@@ -10,6 +10,8 @@ import (
 	"github.com/k3s-io/kine/pkg/server"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	"github.com/reap-dev/reap/tests/bubble"
 )
 
 // elsewhere is a database elsewhere with two keys at revision 100,000.
@@ -140,7 +142,7 @@ func TestSharedWatchFromFarBackListsAgain(t *testing.T) {
 
 // TestSharedWatchesDoNotShareRoom: what one watch appends to a batch, no other sees; and a watch ends with its events, or with its context.
 func TestSharedWatchesDoNotShareRoom(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		e := elsewhere{watch: make(chan int64, 3), events: make(chan server.EventBatch, 1)}
 		batch := server.EventBatch{CurrentRev: elsewhereAt, Events: make([]*server.Event, 1, 3)}

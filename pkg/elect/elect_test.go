@@ -21,6 +21,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 
+	"github.com/reap-dev/reap/tests/bubble"
 	"github.com/reap-dev/reap/tests/jump"
 )
 
@@ -128,7 +129,7 @@ func (s *sender) send(method string) error {
 }
 
 func TestWritesEndWithTheLease(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		now := time.Now()
 		tm := &term{}
 		s := newSender(t, tm.fence)
@@ -168,7 +169,7 @@ func (l *slowLock) Update(context.Context, resourcelock.LeaderElectionRecord) er
 
 // Other candidates count from when the server has received the renewal, or later.
 func TestLeaseCountsFromWhenItsRenewalWasSent(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		lock := &slowLock{}
 		tm := &term{Interface: lock}
 		mine := resourcelock.LeaderElectionRecord{HolderIdentity: "me"}
@@ -202,7 +203,7 @@ func TestJumpOfTheClockChangesNoLease(t *testing.T) {
 }
 
 func TestLeaseIsGivenBackWhenTheWorkHasEnded(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		s := newServer()
 		ctx, cancel := context.WithCancel(t.Context())
 		var after *sender
@@ -236,7 +237,7 @@ func TestLeaseIsGivenBackWhenTheWorkHasEnded(t *testing.T) {
 
 // The leader could not renew its lease in time. Its work has not ended yet: a write is under way, so nobody else may lead.
 func TestNothingIsWrittenAfterALeaseThatWasLost(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		s := newServer()
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
@@ -281,7 +282,7 @@ func TestNothingIsWrittenAfterALeaseThatWasLost(t *testing.T) {
 }
 
 func TestOneLeadsAndTheOtherFollows(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		s := newServer()
 		var mu sync.Mutex
 		leading := ""
@@ -326,7 +327,7 @@ func TestOneLeadsAndTheOtherFollows(t *testing.T) {
 }
 
 func TestWorkThatFailsEndsTheElection(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		s := newServer()
 		failure := errors.New("no")
 		err := run(t.Context(), s, options(), func(context.Context, func(*rest.Config) *rest.Config) error { return failure })
@@ -340,7 +341,7 @@ func TestWorkThatFailsEndsTheElection(t *testing.T) {
 }
 
 func TestCandidateThatNeverLedEndsAtOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		s := newServer()
 		s.setRefuse(everything)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)

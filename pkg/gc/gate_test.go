@@ -13,6 +13,7 @@ import (
 	"github.com/reap-dev/reap/pkg/gc/act"
 	"github.com/reap-dev/reap/pkg/gc/graph"
 	"github.com/reap-dev/reap/pkg/gc/pause"
+	"github.com/reap-dev/reap/tests/bubble"
 )
 
 func quiet() *logrus.Entry {
@@ -59,7 +60,7 @@ func TestWritesAreRefusedInAPause(t *testing.T) {
 // A worker that holds an object when a pause begins keeps it until the pause ends,
 // and then makes one attempt.
 func TestWorkersRestInAPause(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		p := poolOf(t, time.Now)
 		g := p.gate
 		g.set(pause.State{Paused: true, Since: time.Now()})

@@ -19,6 +19,7 @@ import (
 	"github.com/reap-dev/reap/pkg/gc/act"
 	"github.com/reap-dev/reap/pkg/gc/graph"
 	"github.com/reap-dev/reap/pkg/gc/pause"
+	"github.com/reap-dev/reap/tests/bubble"
 )
 
 // guarded returns a collector that has a guard, and the clock of both, which the test sets.
@@ -235,7 +236,7 @@ func TestGuardHoldsManyWorkersToItsLimit(t *testing.T) {
 // TestGuardWaitsForDeletionsUnderWay: before the guard reports one deletion too many, it waits for those under way, which may
 // be refused.
 func TestGuardWaitsForDeletionsUnderWay(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		g := newGate(time.Now, quiet())
 		g.set(pause.State{})
 		guard := newGuard(1, graph.New(), g, newTeller(quiet()), time.Now, quiet())
@@ -265,7 +266,7 @@ func TestGuardWaitsForDeletionsUnderWay(t *testing.T) {
 // TestGuardWritesThePause: the write fails at first. The collector is held from the beginning. A state that was read
 // earlier does not end the pause; reap resume does.
 func TestGuardWritesThePause(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		g := newGate(time.Now, quiet())
 		g.set(pause.State{})
 		guard := newGuard(1, graph.New(), g, newTeller(quiet()), time.Now, quiet())

@@ -11,6 +11,7 @@ import (
 
 	"github.com/reap-dev/reap/pkg/gc/graph"
 	"github.com/reap-dev/reap/pkg/gc/pause"
+	"github.com/reap-dev/reap/tests/bubble"
 )
 
 // working runs a worker that makes the test's attempts, within a synctest bubble, until the test
@@ -34,7 +35,7 @@ func working(t *testing.T, p *pool, attempt func() (again time.Time, err error))
 
 // A pause may begin while a worker waits for something to do.
 func TestPauseThatBeginsWhileAWorkerIsIdle(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		p := poolOf(t, time.Now)
 		attempts := 0
 		end := working(t, p, func() (time.Time, error) { attempts++; return time.Time{}, nil })
@@ -55,7 +56,7 @@ func TestPauseThatBeginsWhileAWorkerIsIdle(t *testing.T) {
 }
 
 func TestWorkerComesBackWhenItWasAskedTo(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		p := poolOf(t, time.Now)
 		began := time.Now()
 		var at []time.Duration
@@ -78,7 +79,7 @@ func TestWorkerComesBackWhenItWasAskedTo(t *testing.T) {
 
 // The end of a turn is no failure, and a success ends a row of failures.
 func TestOnlyFailuresInARowDelay(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		p := poolOf(t, time.Now)
 		began := time.Now()
 		var at []time.Duration
@@ -127,7 +128,7 @@ func TestAgeOfANamespaceIsThatOfItsOldestObject(t *testing.T) {
 }
 
 func TestGateIsClosedUntilThePauseIsKnown(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		g := newGate(time.Now, quiet())
 		passed := false
 		go func() { passed = g.wait(t.Context()) }()
@@ -156,7 +157,7 @@ func TestPauseThatBeginsInTheFutureBeginsNow(t *testing.T) {
 
 // The search for rings waits until the pause has ended.
 func TestRingsRestInAPause(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		g := graph.New()
 		b := &breaker{graph: g, gate: newGate(time.Now, quiet()), now: time.Now, log: quiet()}
 		ctx, cancel := context.WithCancel(t.Context())

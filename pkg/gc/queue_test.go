@@ -8,13 +8,13 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/reap-dev/reap/pkg/gc/graph"
 	"github.com/reap-dev/reap/pkg/gc/pause"
+	"github.com/reap-dev/reap/tests/bubble"
 )
 
 // queueBy returns a queue of objects whose UIDs begin with their namespaces. Each + in a
@@ -108,7 +108,7 @@ func TestQueueKnowsTheAgeOfItsOldest(t *testing.T) {
 
 // An object that can make no progress costs little, however long that lasts.
 func TestFailuresAreTriedAgainEverLater(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		p := poolOf(t, time.Now)
 		tries := map[string]int{}
 		p.attempt = func(_ context.Context, k graph.Key) (time.Time, error) {

@@ -7,12 +7,13 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
+
+	"github.com/reap-dev/reap/tests/bubble"
 )
 
 func TestCollectorBeginsAgainEverLater(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := time.Now()
 		var delays []time.Duration

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/reap-dev/reap/pkg/gc/graph"
+	"github.com/reap-dev/reap/tests/bubble"
 )
 
 // library is what a search lists: a namespaced resource, a cluster-scoped one, and one that has no monitor.
@@ -120,7 +121,7 @@ func TestSearchListsNothingWhileAResourceHolds(t *testing.T) {
 
 // Searches that begin during a pass share the next pass, which begins after them.
 func TestSearchesShareAPass(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		l := newLibrary()
 		l.objects = []*graph.Record{thing("a", "1"), thing("b", "2"), thing("c", "3")}
 		began, goOn := make(chan struct{}), make(chan struct{})

@@ -7,18 +7,18 @@ import (
 	"slices"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 	"unique"
 
 	"github.com/reap-dev/reap/pkg/gc/graph"
+	"github.com/reap-dev/reap/tests/bubble"
 )
 
 // TestSlowNamespaceLeavesWorkersToOthers: a webhook of one namespace does not answer, and far more objects there are due than there are
 // workers. Objects of other namespaces wait once, until the calls that had all workers have ended, and never again.
 func TestSlowNamespaceLeavesWorkersToOthers(t *testing.T) {
 	const workers, hangs = 4, 10 * time.Second
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		p := poolOf(t, time.Now)
 		p.queue.lanes.shape = func(k graph.Key) (string, int) { return string(k.UID[:1]), 0 }
 		p.queue.lanes.limitSlow(workers / 2)

@@ -17,13 +17,14 @@ import (
 
 	"github.com/reap-dev/reap/pkg/config"
 	"github.com/reap-dev/reap/pkg/pki"
+	"github.com/reap-dev/reap/tests/bubble"
 )
 
 // TestCertificatesAreRenewedWhileTheServerRuns lets most of a year pass.
 func TestCertificatesAreRenewedWhileTheServerRuns(t *testing.T) {
 	log := test.NewGlobal()
 	t.Cleanup(func() { logrus.StandardLogger().ReplaceHooks(logrus.LevelHooks{}) })
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		time.Sleep(time.Until(time.Date(2027, time.March, 4, 5, 6, 7, 0, time.UTC))) // a plausible time
 		top := t.TempDir()
 		copied := filepath.Join(top, "copy")
@@ -169,7 +170,7 @@ func lookedAt(t *testing.T) *access {
 func TestAuthorityNearItsEndIsWarnedAboutOnceADay(t *testing.T) {
 	log := test.NewGlobal()
 	t.Cleanup(func() { logrus.StandardLogger().ReplaceHooks(logrus.LevelHooks{}) })
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		a := lookedAt(t)
 		// A CA that its .crt does not hold stands for every one that needs looking at.
 		other := t.TempDir()
@@ -203,7 +204,7 @@ func TestAuthorityNearItsEndIsWarnedAboutOnceADay(t *testing.T) {
 func TestExpiredCertificateInMemoryAsksForARestart(t *testing.T) {
 	log := test.NewGlobal()
 	t.Cleanup(func() { logrus.StandardLogger().ReplaceHooks(logrus.LevelHooks{}) })
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		a := lookedAt(t)
 		const day = 24 * time.Hour
 		for _, step := range []struct {

@@ -5,13 +5,13 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/sirupsen/logrus"
 	"github.com/sirupsen/logrus/hooks/test"
 
 	"github.com/reap-dev/reap/pkg/config"
+	"github.com/reap-dev/reap/tests/bubble"
 )
 
 // behind returns a wall clock that is behind by a duration, in its wall and its monotonic readings. Only differences
@@ -30,7 +30,7 @@ func logged(t *testing.T) *test.Hook {
 // If the clock is behind at the start, the last known time counts on until the clock is right.
 func TestClockThatIsBehindCountsOnFromTheLastKnownTime(t *testing.T) {
 	log := logged(t)
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		dir := t.TempDir()
 		right := openClock(dir, time.Now)
 		right.remember()
@@ -61,7 +61,7 @@ func TestClockThatIsBehindCountsOnFromTheLastKnownTime(t *testing.T) {
 
 // TestTimeIsWrittenHourlyAtMost also checks that an earlier time is never written.
 func TestTimeIsWrittenHourlyAtMost(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		dir := t.TempDir()
 		c := openClock(dir, time.Now)
 		written := func() string {

@@ -11,12 +11,13 @@ import (
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 
 	"github.com/reap-dev/reap/pkg/gc/pause"
+	"github.com/reap-dev/reap/tests/bubble"
 )
 
 // awaiting runs awaitRelease, and test beside it. released reports, when nothing more happens, whether the controllers that delete may run.
 func awaiting(t *testing.T, test func(t *testing.T, maps typedcorev1.ConfigMapsGetter, start func() (released func() bool))) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		maps := fake.NewClientset().CoreV1()
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan struct{})

@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"github.com/sirupsen/logrus"
+
+	"github.com/reap-dev/reap/tests/bubble"
 )
 
 func quiet() *logrus.Entry {
@@ -226,7 +228,7 @@ func TestScheduleKeepsToItsInterval(t *testing.T) {
 		}
 		return nil
 	}})
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		// run runs it for a while and returns how many were made.
 		run := func(d time.Duration) int {
 			before := count()

@@ -9,10 +9,10 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/reap-dev/reap/pkg/gc/graph"
+	"github.com/reap-dev/reap/tests/bubble"
 	"github.com/reap-dev/reap/tests/size"
 )
 
@@ -52,7 +52,7 @@ type twins struct {
 // conform takes the steps of a world with both and returns the number of calls.
 func conform(t *testing.T, w world) (calls int) {
 	w.workers, w.checkEvery, w.objects = 1, 0, min(w.objects, 10)
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		p := &twins{copied: newModel(1, 0), real: w.start()}
 		defer p.real.close()
 		p.copied.timeout, p.copied.detects = p.real.timeout, p.real.detects

@@ -2,10 +2,10 @@ package model
 
 import (
 	"testing"
-	"testing/synctest"
 
 	"github.com/reap-dev/reap/pkg/gc/decide"
 	"github.com/reap-dev/reap/pkg/gc/graph"
+	"github.com/reap-dev/reap/tests/bubble"
 )
 
 // Short histories that once came out wrong.
@@ -24,7 +24,7 @@ func live(t *testing.T, m *model, history ...action) {
 func withBoth(t *testing.T, history func(*testing.T, *model)) {
 	t.Run("copies", func(t *testing.T) { history(t, newModel(1, 1)) })
 	t.Run("real code", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			m := newReal(1, 1, decide.Timeout{})
 			defer m.close()
 			history(t, m)

@@ -11,13 +11,13 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/reap-dev/reap/pkg/gc/graph"
 	"github.com/reap-dev/reap/pkg/gc/plan"
+	"github.com/reap-dev/reap/tests/bubble"
 	"github.com/reap-dev/reap/tests/size"
 )
 
@@ -68,7 +68,7 @@ func TestPlans(t *testing.T) {
 }
 
 func tryPlan(t *testing.T, seed uint64) (res *plan.Result) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		w := worldOf(seed)
 		w.lossless = true
 		m := w.start()

@@ -10,11 +10,11 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/reap-dev/reap/pkg/gc/decide"
 	"github.com/reap-dev/reap/pkg/gc/graph"
+	"github.com/reap-dev/reap/tests/bubble"
 	"github.com/reap-dev/reap/tests/size"
 )
 
@@ -143,7 +143,7 @@ func tryWorld(t *testing.T, seed uint64) *model { return run(t, worldOf(seed)) }
 
 // run takes the steps of a world. If it fails, it shortens the history.
 func run(t *testing.T, w world) (m *model) {
-	synctest.Test(t, func(t *testing.T) { m = w.live(t) })
+	bubble.Test(t, func(t *testing.T) { m = w.live(t) })
 	return m
 }
 

@@ -8,12 +8,12 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
-	"testing/synctest"
 
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/reap-dev/reap/pkg/gc/graph"
 	"github.com/reap-dev/reap/pkg/gc/relink"
+	"github.com/reap-dev/reap/tests/bubble"
 	"github.com/reap-dev/reap/tests/size"
 )
 
@@ -54,7 +54,7 @@ type saved struct {
 }
 
 func tryRestore(t *testing.T, seed uint64) (done restored) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		r := rand.New(rand.NewPCG(seed, 3))
 		m := world{workers: 2, checkEvery: 50}.start()
 		defer m.close()

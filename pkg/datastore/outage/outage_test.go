@@ -11,6 +11,8 @@ import (
 
 	"github.com/sirupsen/logrus"
 	logtest "github.com/sirupsen/logrus/hooks/test"
+
+	"github.com/reap-dev/reap/tests/bubble"
 )
 
 // The log is the process's own, so these tests do not run in parallel.
@@ -39,7 +41,7 @@ func fields(records []*logrus.Entry, message, field string) (values []string) {
 // watched runs do beside the watch of a datastore, in a bubble. The datastore answers while down is false.
 func watched(t *testing.T, do func(o *Outage, down *atomic.Bool)) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		var down atomic.Bool
 		o := New()
 		ctx, cancel := context.WithCancel(t.Context())
@@ -150,7 +152,7 @@ func TestWarningsWaitForAnAnswer(t *testing.T) {
 // TestHeldWarningsAreShownWhenTheWatchEnds, also while the datastore hangs.
 func TestHeldWarningsAreShownWhenTheWatchEnds(t *testing.T) {
 	keptLog(t)
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		o := New()
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan struct{})
@@ -175,7 +177,7 @@ func TestHeldWarningsAreShownWhenTheWatchEnds(t *testing.T) {
 // TestDatastoreThatHangsIsDown: no answer is an error too.
 func TestDatastoreThatHangsIsDown(t *testing.T) {
 	h := keptLog(t)
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		o := New()
 		ctx, cancel := context.WithTimeout(t.Context(), askEvery+askTimeout+askAgain)
 		defer cancel()

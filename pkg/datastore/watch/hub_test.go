@@ -18,6 +18,8 @@ import (
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/grpc"
+
+	"github.com/reap-dev/reap/tests/bubble"
 )
 
 // memoryLog is a log in memory that keeps what has been asked of it.
@@ -328,7 +330,7 @@ func (c *client) reaches(w *followed, revision int64) {
 // sent all of its changes in order and once, and no progress comes too early.
 func TestWatchesOfRandomWorlds(t *testing.T) {
 	for seed := range uint64(300) {
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			random := rand.New(rand.NewPCG(seed, 1))
 			l := newMemoryLog()
 			l.delay = time.Duration(random.IntN(3)) * 10 * time.Millisecond
@@ -409,7 +411,7 @@ func TestWatchesOfRandomWorlds(t *testing.T) {
 
 // TestWatchReadsItsKeysAlone: a watch that begins in the past reads its own changes, and one that begins at the last reads nothing.
 func TestWatchReadsItsKeysAlone(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		l := newMemoryLog()
 		h := start(t, l)
 		last := l.put("/a/1")
@@ -433,7 +435,7 @@ func TestWatchReadsItsKeysAlone(t *testing.T) {
 
 // TestProgressIsToldWhenSomethingHasChanged: a quiet watch is told how far the log is once after a change, and not again.
 func TestProgressIsToldWhenSomethingHasChanged(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		l := newMemoryLog()
 		h := start(t, l)
 		synctest.Wait()
@@ -458,7 +460,7 @@ func TestProgressIsToldWhenSomethingHasChanged(t *testing.T) {
 
 // TestProgressDoesNotGoBack: a watch that has just read the log may be ahead of the changes that the hub has handed out.
 func TestProgressDoesNotGoBack(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		l := newMemoryLog()
 		h := start(t, l)
 		synctest.Wait()
@@ -487,7 +489,7 @@ func TestProgressDoesNotGoBack(t *testing.T) {
 
 // TestWatchesThatAreRefused: the client learns why, and the other watches of the call go on.
 func TestWatchesThatAreRefused(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		l := newMemoryLog()
 		for range 10 {
 			l.put("/a/1")
@@ -549,7 +551,7 @@ func TestWatchesThatAreRefused(t *testing.T) {
 func TestSlowWatchIsBounded(t *testing.T) {
 	for name, value := range map[string][]byte{"small values": nil, "large values": make([]byte, 1<<20)} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				l := newMemoryLog()
 				l.value = value
 				h := start(t, l)

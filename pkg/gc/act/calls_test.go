@@ -6,13 +6,13 @@ import (
 	"errors"
 	"net/http"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
 	"github.com/reap-dev/reap/pkg/gc/graph"
+	"github.com/reap-dev/reap/tests/bubble"
 )
 
 // through returns an Actor whose requests transport answers, without a network.
@@ -76,7 +76,7 @@ func aRecord() *graph.Record {
 func TestNoCallOutlivesItsTimeout(t *testing.T) {
 	for name, call := range calls {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				a := through(t, func(r *http.Request) (*http.Response, error) {
 					select {
 					case <-r.Context().Done():

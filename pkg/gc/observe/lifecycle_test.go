@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/reap-dev/reap/pkg/gc/graph"
+	"github.com/reap-dev/reap/tests/bubble"
 	"github.com/reap-dev/reap/tests/fakeapi"
 )
 
@@ -52,7 +53,7 @@ func TestMonitorDrainsBeforeItEnds(t *testing.T) {
 		"its objects stay":        {false, false, true, drainTimeout + time.Second},
 		"its definition has gone": {false, true, false, drainTimeout + time.Second},
 	} {
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			o, m, pod := still(t)
 			counted := 1
 			o.ended = func(schema.GroupResource) { counted-- }

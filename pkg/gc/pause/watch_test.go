@@ -18,6 +18,8 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes/typed/core/v1/fake"
 	clienttesting "k8s.io/client-go/testing"
+
+	"github.com/reap-dev/reap/tests/bubble"
 )
 
 // server answers calls for the ConfigMap as the test sets it up.
@@ -105,7 +107,7 @@ func (s *server) set(read, listed func() (*corev1.ConfigMap, error)) {
 // play runs Watch against the server while test runs.
 func play(t *testing.T, s *server, test func(ctx context.Context)) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan struct{})
 		go func() {

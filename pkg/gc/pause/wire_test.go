@@ -10,7 +10,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -19,6 +18,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
+
+	"github.com/reap-dev/reap/tests/bubble"
 )
 
 // wire is the transport of a client. It answers as an API server would, with the ConfigMap or without it.
@@ -178,7 +179,7 @@ func TestReadsAndListsEndWithTheirTimeout(t *testing.T) {
 		"read": func(ctx context.Context, w *watcher) error { return w.read(ctx) },
 		"list": func(ctx context.Context, w *watcher) error { _, err := w.list(ctx, ""); return err },
 	} {
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			w := &wire{first: func(r *http.Request) (*http.Response, error) {
 				select {
 				case <-r.Context().Done():

@@ -6,6 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/reap-dev/reap/tests/bubble"
 	"github.com/reap-dev/reap/tests/fakeapi"
 )
 
@@ -17,7 +18,7 @@ const bubblePatience = 20 * time.Minute
 // The rig ends with the test.
 func InBubble(t *testing.T, test func(t *testing.T, r *Rig)) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		r := &Rig{Server: fakeapi.New(), t: t, blind: map[string]bool{}, bubble: true}
 		defer r.endBubble()
 		test(t, r)
