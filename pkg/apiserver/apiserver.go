@@ -68,13 +68,18 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 		cancel()
 		return nil, errors.Join(fmt.Errorf("preparing the API server: %w", err), o.close())
 	}
+	if ctx.Err() != nil {
+		cancel()
+		return nil, errors.Join(fmt.Errorf("preparing the API server: %w", context.Cause(ctx)), o.close())
+	}
 	documents.started()
 	go func() {
 		defer close(s.done)
 		s.err = prepared.Run(runCtx)
 	}()
 	if err := s.waitReady(ctx); err != nil {
-		stopCtx, end := context.WithTimeout(context.WithoutCancel(ctx), 2*shutdownTimeout)
+		// Nobody has been served yet. What is being written at the start may wait for ten seconds until admission is ready.
+		stopCtx, end := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
 		defer end()
 		return nil, errors.Join(err, s.Stop(stopCtx))
 	}

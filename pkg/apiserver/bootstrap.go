@@ -100,8 +100,8 @@ func (h bootstrapHook) hook(config func() *rest.Config) genericapiserver.PostSta
 		if err == nil {
 			err = h.write(ctx, client)
 		}
-		if err == nil {
-			return nil
+		if err == nil || ctx.Err() != nil {
+			return nil // a server that stops needs nothing more, and upstream's hook would go on trying for half a minute
 		}
 		klog.V(1).InfoS("left to kube-apiserver's own hook", "hook", h.name, "err", err)
 		return h.upstream(ctx)
@@ -118,10 +118,13 @@ func ensureRoles(ctx context.Context, client kubernetes.Interface) error {
 		return err
 	}
 	rbac, namespaces := client.RbacV1(), client.CoreV1().Namespaces()
-	var all errgroup.Group
+	all, ctx := errgroup.WithContext(ctx) // what remains is left out after an error, and when the server stops
 	all.SetLimit(writesAtOnce)
 	ensureRole := func(role reconciliation.RuleOwner, modifier reconciliation.RuleOwnerModifier) {
 		all.Go(func() error {
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
 			o := reconciliation.ReconcileRoleOptions{Role: role, Client: modifier, Confirm: true}
 			result, err := o.Run()
 			if err != nil {
@@ -132,6 +135,9 @@ func ensureRoles(ctx context.Context, client kubernetes.Interface) error {
 	}
 	ensureBinding := func(binding reconciliation.RoleBinding, modifier reconciliation.RoleBindingModifier) {
 		all.Go(func() error {
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
 			o := reconciliation.ReconcileRoleBindingOptions{RoleBinding: binding, Client: modifier, Confirm: true}
 			result, err := o.Run()
 			if err != nil {

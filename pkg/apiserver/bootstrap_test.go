@@ -137,6 +137,21 @@ func TestAFailedBootstrapIsLeftToKubernetes(t *testing.T) {
 	}
 }
 
+// Kubernetes' hooks know no end: they go on for half a minute, and the process would wait for them.
+func TestBootstrapOfAServerThatStopsIsNotLeftToKubernetes(t *testing.T) {
+	ctx, stop := context.WithCancel(t.Context())
+	h := bootstrapHook{
+		write: func(ctx context.Context, _ kubernetes.Interface) error {
+			stop()
+			return ctx.Err()
+		},
+		upstream: func(genericapiserver.PostStartHookContext) error { return errors.New("kube-apiserver's hook ran") },
+	}
+	if err := h.hook(func() *rest.Config { return &rest.Config{Transport: refusing{}} })(genericapiserver.PostStartHookContext{Context: ctx}); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestHooksAreTakenOverWhereTheirResourcesAreServed(t *testing.T) {
 	const roles, classes = "rbac/bootstrap-roles", "scheduling/bootstrap-system-priority-classes"
 	served := func(without ...schema.GroupVersionResource) serverstorage.APIResourceConfigSource {
