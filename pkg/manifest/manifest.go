@@ -27,6 +27,8 @@ type File struct {
 	Objects []Object // those of lists too, in the order of the text
 	text    []byte   // as it was read
 	edits   []edit   // that Write makes
+	// aliased are the nodes that an alias says once more: a change of their text would be one of something else too.
+	aliased map[*yaml.Node]bool
 }
 
 // edit replaces a piece of the text.
@@ -48,7 +50,7 @@ func Read(path string) (*File, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading manifests: %w", err)
 	}
-	f := &File{Path: path, text: raw}
+	f := &File{Path: path, text: raw, aliased: map[*yaml.Node]bool{}}
 	d := yaml.NewDecoder(bytes.NewReader(raw))
 	for {
 		var doc yaml.Node
@@ -58,6 +60,7 @@ func Read(path string) (*File, error) {
 		case err != nil:
 			return nil, fmt.Errorf("reading %s: %w", path, err)
 		}
+		f.noteAliased(&doc)
 		if len(doc.Content) == 1 && doc.Content[0].Kind == yaml.MappingNode {
 			if err := f.add(doc.Content[0]); err != nil {
 				return nil, fmt.Errorf("reading %s: %w", path, err)
@@ -91,6 +94,27 @@ func (f *File) add(n *yaml.Node) error {
 		}
 	}
 	return nil
+}
+
+// noteAliased notes what the aliases below a node stand for.
+func (f *File) noteAliased(n *yaml.Node) {
+	if n.Kind == yaml.AliasNode {
+		f.markAliased(n.Alias)
+	}
+	for _, below := range n.Content {
+		f.noteAliased(below)
+	}
+}
+
+// markAliased notes a node and all below it.
+func (f *File) markAliased(n *yaml.Node) {
+	if f.aliased[n] {
+		return
+	}
+	f.aliased[n] = true
+	for _, below := range n.Content {
+		f.markAliased(below)
+	}
 }
 
 // field returns the value of a mapping's field, or nil.
@@ -128,7 +152,7 @@ func (o Object) SetOwnerUID(ref graph.Reference, uid types.UID) error {
 // replace puts another text in the place of a scalar's.
 func (f *File) replace(n *yaml.Node, text string) error {
 	from := -1
-	if n != nil && n.Kind == yaml.ScalarNode {
+	if n != nil && n.Kind == yaml.ScalarNode && !f.aliased[n] {
 		from = f.offset(n.Line, n.Column)
 	}
 	if from < 0 {
@@ -139,7 +163,7 @@ func (f *File) replace(n *yaml.Node, text string) error {
 		from, rest = from+1, rest[1:]
 	}
 	if n.Value == "" || !bytes.HasPrefix(rest, []byte(n.Value)) {
-		return ErrNotInText // it is an alias, or written with escapes
+		return ErrNotInText // it is written with escapes
 	}
 	// The same reference may stand there twice, and then each of the two is rewritten for both.
 	if e := (edit{from, from + len(n.Value), text}); !slices.Contains(f.edits, e) {
@@ -148,8 +172,8 @@ func (f *File) replace(n *yaml.Node, text string) error {
 	return nil
 }
 
-// ErrNotInText: YAML can say a UID in ways that have no text of their own, such as an alias.
-var ErrNotInText = errors.New("the reference's uid cannot be found in the text; rewrite it by hand")
+// ErrNotInText: YAML can say a UID in ways that have no text of their own, such as an alias or escapes.
+var ErrNotInText = errors.New("the reference's uid has no text of its own (it is written with escapes, or with an alias); rewrite it by hand")
 
 // offset returns where a character is, counted from 1, or -1.
 func (f *File) offset(line, column int) int {
