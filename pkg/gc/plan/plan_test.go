@@ -395,6 +395,23 @@ func TestOrphaningWaitsForWhatIsNotServed(t *testing.T) {
 	expect(t, c.delete(orphan, Rules{}, "owner"), "stuck owner orphaning-waits", "unchanged d owner-solid")
 }
 
+// An object in another namespace is not freed with the dependents, only when the owner has gone. Kubernetes frees it with them.
+func TestOrphaningLeavesOtherNamespacesAlone(t *testing.T) {
+	c := newCluster()
+	c.put("Thing", "n", graph.Record{Name: "owner", OtherFinalizers: true})
+	c.put("Thing", "n", graph.Record{Name: "d"}, "owner")
+	c.put("Widget", "m", graph.Record{Name: "far", Deleting: true, OtherFinalizers: true}, "owner")
+	lost := func(kubernetes bool) int {
+		p := c.delete(orphan, Rules{Kubernetes: kubernetes}, "owner")
+		return len(p.Objects[slices.IndexFunc(p.Objects, func(o Object) bool { return o.Key == c.key("far") })].Loses)
+	}
+	if of, upstream := lost(false), lost(true); of != 0 || upstream != 1 {
+		t.Errorf("it lost %d references, and in Kubernetes %d", of, upstream)
+	}
+	c.SetCatalog(graph.NewCatalog([]*graph.Resource{resources["Thing"]}), now) // nor does it hold the owner while nobody serves it
+	expect(t, c.delete(orphan, Rules{}, "owner"), "stuck owner other-finalizer", "freed d no-references", "unchanged far being-deleted")
+}
+
 // An owner that was deleted with policy Orphan before lets its dependents stay.
 func TestOrphanedBefore(t *testing.T) {
 	c := newCluster()
