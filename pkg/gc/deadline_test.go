@@ -1,6 +1,7 @@
 package gc
 
 import (
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -112,6 +113,31 @@ func TestProgressRestartsTheDeadline(t *testing.T) {
 	show(p.Collector, held)
 	if in, _ := p.look(t, k); in != time.Minute {
 		t.Fatalf("the next look is in %v, want 1m", in)
+	}
+}
+
+// A controller that keeps replacing dependents does not block their owner forever.
+func TestReplacedDependentsDoNotRestartTheDeadline(t *testing.T) {
+	p := newPatience(t, Timeout{Base: 10 * time.Minute})
+	k := p.owner("o", 0)
+	p.dependent("first", "o")
+	last := p.dependent("0", "o")
+	for i := range 10 {
+		if in, gone := p.look(t, k); gone || in != time.Duration(10-i)*time.Minute {
+			t.Fatalf("after %d minutes: the next look is in %s, gone: %v", i, in, gone)
+		}
+		p.clock = p.clock.Add(time.Minute)
+		name := strconv.Itoa(i + 1)
+		next := p.s.put(name, types.UID(name), blocking("o", "o"))
+		next.CreationTimestamp = metav1.NewTime(p.clock)
+		show(p.Collector, next)
+		if i > 0 { // the first that goes was there before the deletion
+			p.graph.Deleted(configMaps, graph.RecordOf(last), p.now())
+		}
+		last = next
+	}
+	if _, gone := p.look(t, k); !gone {
+		t.Fatal("it waits beyond its deadline")
 	}
 }
 

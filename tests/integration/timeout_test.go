@@ -84,6 +84,37 @@ func (s *server) mustBeToldOfTimeout(t *testing.T, o *unstructured.Unstructured,
 	}
 }
 
+// replaceUntilGone deletes an object in the foreground and replaces each dependent that is being deleted, as controllers do that
+// ignore their object's deletionTimestamp, until the object has timed out. At any time a dependent blocks it.
+func (s *server) replaceUntilGone(t *testing.T, ns string) {
+	t.Helper()
+	o := s.create(t, configMaps, ns, "replaced")
+	held := s.createHeld(t, configMaps, ns, "replaced-0", blocking(o))
+	s.deleteAs(t, configMaps, o, foreground)
+	s.awaitDeleting(t, configMaps, held)
+	pace := time.Tick(200 * time.Millisecond) // faster would only keep the server busy
+	for i, began := 1, time.Now(); ; i++ {
+		if there, err := s.exists(t.Context(), configMaps, o); err != nil {
+			t.Fatal(err)
+		} else if !there {
+			break
+		}
+		if time.Since(began) > patience {
+			t.Fatalf("%s still waits, after %d dependents", o.GetName(), i)
+		}
+		next := s.createHeld(t, configMaps, ns, fmt.Sprintf("replaced-%d", i), blocking(o))
+		s.awaitDeleting(t, configMaps, next)
+		s.release(t, configMaps, held)
+		held = next
+		<-pace
+	}
+	if events := s.awaitEvents(t, o, timedOut); len(events) != 1 {
+		t.Errorf("events %+v", events)
+	}
+	s.release(t, configMaps, held)
+	s.awaitGone(t, configMaps, held)
+}
+
 // The order in which the deletions end shows when each deadline begins. The server's timeouts are short, so
 // the first deadlines all expire when timeouts come into effect.
 func TestForegroundDeletionsEndAtTheirDeadlines(t *testing.T) {
@@ -111,6 +142,8 @@ func TestForegroundDeletionsEndAtTheirDeadlines(t *testing.T) {
 	blocked.held = append(blocked.held, s.create(t, configMaps, ns, "unknown", blocking(blocked.o), unknown))
 	s.deleteAs(t, configMaps, blocked.o, foreground)
 	timed = append(timed, blocked)
+	s.replaceUntilGone(t, ns)
+	told++
 	for _, h := range timed {
 		s.awaitTimedOut(t, h.o, h.held...)
 		told++

@@ -70,11 +70,18 @@ func (m *model) noteWent(k graph.Key) {
 		for _, kind := range allKinds {
 			owner := graph.Key{Resource: kind.GroupResource(), UID: r.UID}
 			v, shown := m.graph.View(owner)
-			if shown && v.Record.WaitingForDependents() && f.kindNamed(r) == kind {
+			if shown && v.Record.WaitingForDependents() && f.kindNamed(r) == kind && !m.server.follows(k.UID, r.UID) {
 				m.went[owner] = m.now
 			}
 		}
 	}
+}
+
+// follows reports whether an object was created after another was deleted, in seconds, as timestamps are: a deletion does not
+// wait longer for it.
+func (s *server) follows(created, deleted types.UID) bool {
+	at, was := s.deleted[deleted]
+	return was && s.born[created].Unix() > at.Unix()
 }
 
 // base returns an object's timeout, from which the oracle computes a deadline of its own; 0
@@ -108,12 +115,12 @@ func (m *model) judgeTimeout(o *object, decided, went time.Time) {
 	}
 }
 
-// knownBelow counts the objects below one that the graph must have known at a time.
+// knownBelow counts the objects below one that the graph must have known at a time, and that existed when it was deleted.
 func (m *model) knownBelow(o *object, at time.Time) int {
 	below := []types.UID{o.uid}
 	for i := 0; i < len(below); i++ {
 		for uid, d := range m.server.objects {
-			if !slices.Contains(below, uid) && slices.ContainsFunc(d.refs, func(r graph.Reference) bool { return r.UID == below[i] && m.known(d, r, at) }) {
+			if !slices.Contains(below, uid) && !m.server.follows(uid, o.uid) && slices.ContainsFunc(d.refs, func(r graph.Reference) bool { return r.UID == below[i] && m.known(d, r, at) }) {
 				below = append(below, uid)
 			}
 		}

@@ -260,6 +260,7 @@ func (e *explorer) cut() bool { return e.most > 0 && len(e.seen) >= e.most }
 // searched with --release only.
 var largeWorlds = []string{
 	"three, each deleted in any order",
+	"timeout, the dependent goes, and another comes in its place",
 	"two rings that share a member",
 	"not blocking, owner goes (Foreground), while the dependent's kind hides",
 	"misnamed, owner goes (Foreground), while the dependent's kind hides",

@@ -163,6 +163,11 @@ func (s *scribe) deadlines(m *model) {
 			s.elapsed(m, time.Unix(e.rec.DeletedAt, 0))
 		}
 	}
+	for _, created := range slices.Sorted(maps.Keys(m.storages)) {
+		for _, deleted := range slices.Sorted(maps.Keys(m.storages)) {
+			s.flag(m.server.follows(created, deleted))
+		}
+	}
 }
 
 func (s *scribe) deletedAgo(m *model, o *object) {

@@ -32,6 +32,7 @@ func timeoutWorlds() (worlds []smallWorld) {
 	add("asked for again", one(held(o), held(d)), one(deleteO, strip, deleteO))
 	add("a dependent's dependent is held", one(o, d, held(alpha("e", "d"))), one(deleteO))
 	add("another dependent comes", one(o, held(d)), one(deleteO), one(alpha("e", "o")))
+	add("the dependent goes, and another comes in its place", one(o, held(d)), one(deleteO), one(held(alpha("e", "o")), action{op: opRelease, uid: "d"}, action{op: opRelease, uid: "e"}))
 	add("in the background after all", one(o, held(d)), one(deleteO, action{op: opDelete, uid: "o", policy: background}))
 	add("so that they stay after all", one(o, held(d)), one(deleteO, action{op: opDelete, uid: "o", policy: orphan}))
 	own := func(a action, d time.Duration) action { a.timeout = d; return a }

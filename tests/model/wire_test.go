@@ -306,7 +306,7 @@ const held = "model/held"
 func (o *object) metadata() *metav1.PartialObjectMetadata {
 	m := &metav1.PartialObjectMetadata{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "meta.k8s.io/v1", Kind: "PartialObjectMetadata"},
-		ObjectMeta: metav1.ObjectMeta{Namespace: o.namespace, Name: o.name, UID: o.uid, ResourceVersion: o.record().ResourceVersion},
+		ObjectMeta: metav1.ObjectMeta{Namespace: o.namespace, Name: o.name, UID: o.uid, ResourceVersion: o.record().ResourceVersion, CreationTimestamp: metav1.NewTime(o.createdAt)},
 	}
 	for _, ref := range o.refs {
 		m.OwnerReferences = append(m.OwnerReferences, ref.OwnerReference())

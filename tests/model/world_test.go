@@ -46,8 +46,8 @@ type object struct {
 	version  int
 	refs     []graph.Reference
 	deleting bool
-	// deletedAt is when somebody deleted it.
-	deletedAt time.Time
+	// createdAt is when somebody created it, and deletedAt when somebody deleted it.
+	createdAt, deletedAt time.Time
 	// timeout is the object's own timeout for its foreground deletion: 0 for the
 	// default, graph.NoTimeout for none.
 	timeout time.Duration
@@ -83,7 +83,7 @@ func (o *object) record() *graph.Record {
 	r := &graph.Record{
 		Namespace: o.namespace, Name: o.name, UID: o.uid, ResourceVersion: strconv.Itoa(o.version),
 		References: o.refs, Deleting: o.deleting, Foreground: o.foreground, Orphan: o.orphan, OtherFinalizers: o.held,
-		SyncTimeout: o.timeout,
+		SyncTimeout: o.timeout, CreatedAt: uint32(max(o.createdAt.Unix(), 0)),
 	}
 	if o.deleting {
 		r.DeletedAt = o.deletedAt.Unix()
@@ -127,6 +127,8 @@ type server struct {
 
 	// What follows is for the oracle.
 
+	// born says when each object was created, and deleted when it was deleted, those among them that have gone.
+	born, deleted map[types.UID]time.Time
 	// waited says when an existing object ceased to wait for its dependents.
 	waited map[types.UID]time.Time
 	// orphaned holds the owners that the collector has released after they were deleted
@@ -146,7 +148,7 @@ func newServer() *server {
 	s := &server{
 		objects: map[types.UID]*object{}, names: map[nameKey]types.UID{},
 		served: map[*kind]bool{}, wasUnserved: map[*kind]bool{}, hidden: map[*kind]bool{}, ending: map[string]bool{}, now: epoch,
-		waited: map[types.UID]time.Time{}, orphaned: map[types.UID]*object{}, forgotten: map[types.UID]bool{}, orphaning: map[types.UID]bool{},
+		born: map[types.UID]time.Time{}, deleted: map[types.UID]time.Time{}, waited: map[types.UID]time.Time{}, orphaned: map[types.UID]*object{}, forgotten: map[types.UID]bool{}, orphaning: map[types.UID]bool{},
 		tell: func(*object, bool) {},
 	}
 	for _, k := range allKinds {
@@ -165,6 +167,10 @@ func (s *server) put(o object) {
 	}
 	s.writes++
 	o.version++
+	if old == nil {
+		o.createdAt = s.now
+		s.born[o.uid] = s.now
+	}
 	if old != nil && old.waits() && !o.waits() {
 		s.waited[o.uid] = s.now
 	}
@@ -236,6 +242,7 @@ func (s *server) end(o *object, p policy) {
 	marked := *o
 	if !o.deleting {
 		marked.deleting, marked.deletedAt = true, s.now
+		s.deleted[o.uid] = s.now
 	}
 	if p != "" {
 		marked.foreground, marked.orphan = p == foreground, p == orphan

@@ -48,7 +48,8 @@ func (p Pauses) Within(from, to time.Time) time.Duration {
 
 // Deadline returns when the foreground deletion of the object in the view is given up
 // on; the zero time for never. It is the latest of the object's deletion, the deletion of
-// a dependent that blocks it and the moment that a descendant went, plus the timeout.
+// a dependent that blocks it and the moment that a descendant went, plus the timeout. Objects that were
+// created after the object's deletion do not count.
 //
 // Descendants matter only once the deadline would have passed without them. survey is
 // true if they have to be counted for that; then View.Survey has to be set, and the

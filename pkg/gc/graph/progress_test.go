@@ -50,6 +50,86 @@ func TestProgressIsOfWhatBlocks(t *testing.T) {
 	progress("one was deleted since", 30)
 }
 
+// Dependents created after the owner's deletion do not extend its wait: a controller may go on creating them.
+func TestWhatIsCreatedAfterADeletionIsNoProgress(t *testing.T) {
+	made := func(r *Record, second int64) *Record {
+		c := *r
+		c.CreatedAt = uint32(epoch.Unix() + second)
+		return &c
+	}
+	later := epoch.Add(time.Hour)
+	for name, c := range map[string]struct {
+		created int64 // seconds after the owner's deletion
+		counts  bool
+	}{"before": {-1, true}, "in the same second": {0, true}, "after": {1, false}} {
+		d := made(object("n", "d", blocking(to(widgets, "o"))), c.created)
+		below := made(object("n", "below", blocking(to(things, "d"))), c.created)
+		for what, change := range map[string]func(g *checked){
+			"it is deleted":                          func(g *checked) { g.show(things, deleting(d, 60)) },
+			"it goes":                                func(g *checked) { g.end(things, d) },
+			"one below it goes, and it names nobody": func(g *checked) { g.end(mirrors, below); g.show(things, made(object("n", "d"), c.created)) },
+		} {
+			g := newGraph(t)
+			g.show(widgets, waiting(object("n", "o")))
+			g.show(things, d)
+			g.show(mirrors, below)
+			want := Survey{}
+			if c.counts {
+				want.Descendants = 2
+			}
+			if s, _ := g.Survey(key(widgets, "o")); s != want {
+				t.Errorf("created %s: a survey finds %+v, want %+v", name, s, want)
+			}
+			g.now = later
+			change(g)
+			v, _ := g.View(key(widgets, "o"))
+			s, _ := g.Survey(key(widgets, "o"))
+			if v.Wait.Progress.Equal(later) != c.counts || s.Progress.Equal(later) != c.counts {
+				t.Errorf("created %s, %s: progress after %s, and %+v", name, what, v.Wait.Progress.Sub(epoch), s)
+			}
+		}
+	}
+}
+
+// A dependent created after the root's deletion, and before its own owner's, counts for its own owner alone.
+func TestWhatIsCreatedAfterADeletionCountsForItsOwnOwner(t *testing.T) {
+	g := newGraph(t)
+	g.show(widgets, waiting(object("n", "o")))
+	p := object("n", "p", blocking(to(widgets, "o")))
+	g.show(things, p)
+	d := object("n", "d", blocking(to(things, "p")))
+	d.CreatedAt = uint32(epoch.Unix() + 60)
+	g.show(mirrors, d)
+	if s, _ := g.Survey(key(widgets, "o")); s.Descendants != 1 {
+		t.Errorf("below the owner that was deleted first: %+v", s)
+	}
+	again := waiting(p)
+	again.DeletedAt = epoch.Unix() + 61
+	g.show(things, again)
+	g.now = epoch.Add(time.Hour)
+	g.end(mirrors, d)
+	if v, _ := g.View(key(things, "p")); !v.Wait.Progress.Equal(g.now) {
+		t.Errorf("its own owner's progress was after %s", v.Wait.Progress.Sub(epoch))
+	}
+}
+
+// After a restart too, the deletion of a dependent that was created later is no progress.
+func TestWaitDoesNotBeginWithWhatWasCreatedAfterTheDeletion(t *testing.T) {
+	d := deleting(object("n", "d", blocking(to(widgets, "o"))), 30)
+	d.CreatedAt = uint32(epoch.Unix() + 1)
+	for name, list := range map[string]func(*checked){
+		"owner first":     func(g *checked) { g.show(widgets, waiting(object("n", "o"))); g.show(things, d) },
+		"dependent first": func(g *checked) { g.show(things, d); g.show(widgets, waiting(object("n", "o"))) },
+	} {
+		g := newGraph(t)
+		g.now = epoch.Add(time.Hour)
+		list(g)
+		if v, _ := g.View(key(widgets, "o")); !v.Wait.Progress.Equal(epoch) {
+			t.Errorf("%s: progress after %s", name, v.Wait.Progress.Sub(epoch))
+		}
+	}
+}
+
 // Losses of dependents are noted while an owner waits, and no longer.
 func TestLostDependentsAreNotedOnlyWhileAnOwnerWaits(t *testing.T) {
 	g := newGraph(t)

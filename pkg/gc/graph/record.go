@@ -1,6 +1,7 @@
 package graph
 
 import (
+	"math"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -26,6 +27,9 @@ type Record struct {
 	// OtherFinalizers is true if the object carries any finalizer but those two and
 	// DefinitionFinalizer.
 	OtherFinalizers bool
+	// CreatedAt is the creationTimestamp in seconds since 1970, at most that of 2106: four bytes fit into the padding
+	// after the flags.
+	CreatedAt uint32
 	// DeletedAt is the deletionTimestamp in seconds since 1970; 0 unless Deleting.
 	DeletedAt int64
 	// SyncTimeout is what SyncTimeoutAnnotation says: NoTimeout, a positive duration, or
@@ -65,6 +69,11 @@ const SyncTimeoutAnnotation = "gc.reap.dev/sync-timeout"
 // WaitingForDependents is true while the object is in foreground deletion: it is
 // marked and stays until its blocking dependents are gone.
 func (r *Record) WaitingForDependents() bool { return r.Deleting && r.Foreground }
+
+// follows is true if the object was created in a later second than the other's deletion, by the API server's clock.
+func (r *Record) follows(deleted *Record) bool {
+	return deleted.Deleting && int64(r.CreatedAt) > deleted.DeletedAt
+}
 
 // collecting is true if the object waits for the collector: for its dependents to
 // be deleted or orphaned.
@@ -160,6 +169,7 @@ func RecordOf(o metav1.Object) *Record {
 			r.OtherFinalizers = true
 		}
 	}
+	r.CreatedAt = uint32(min(max(o.GetCreationTimestamp().Unix(), 0), math.MaxUint32))
 	if t := o.GetDeletionTimestamp(); t != nil {
 		r.DeletedAt = t.Unix()
 	}

@@ -1,6 +1,7 @@
 package graph
 
 import (
+	"math"
 	"reflect"
 	"testing"
 	"time"
@@ -12,7 +13,7 @@ func TestRecordOf(t *testing.T) {
 	yes, no := true, false
 	when := metav1.NewTime(epoch)
 	o := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
-		Namespace: "n", Name: "a", UID: "u", ResourceVersion: "7", DeletionTimestamp: &when,
+		Namespace: "n", Name: "a", UID: "u", ResourceVersion: "7", CreationTimestamp: metav1.NewTime(epoch.Add(-time.Hour)), DeletionTimestamp: &when,
 		Labels:     map[string]string{"not": "kept"},
 		Finalizers: []string{"x/y", metav1.FinalizerDeleteDependents, metav1.FinalizerOrphanDependents},
 		OwnerReferences: []metav1.OwnerReference{
@@ -21,7 +22,8 @@ func TestRecordOf(t *testing.T) {
 		},
 	}}
 	want := &Record{
-		Namespace: "n", Name: "a", UID: "u", ResourceVersion: "7", Deleting: true, Foreground: true, Orphan: true, OtherFinalizers: true, DeletedAt: epoch.Unix(),
+		Namespace: "n", Name: "a", UID: "u", ResourceVersion: "7", Deleting: true, Foreground: true, Orphan: true, OtherFinalizers: true,
+		CreatedAt: uint32(epoch.Unix() - 3600), DeletedAt: epoch.Unix(),
 		References: []Reference{
 			{APIVersion: "v1", Kind: "Thing", Name: "o", UID: "o", Controller: True, BlockOwnerDeletion: False},
 			{APIVersion: "ex.io/v1", Kind: "Widget", Name: "w", UID: "w"},
@@ -32,6 +34,11 @@ func TestRecordOf(t *testing.T) {
 	}
 	if got, want := RecordOf(&metav1.PartialObjectMetadata{}), (&Record{}); !reflect.DeepEqual(got, want) {
 		t.Errorf("of nothing: %+v", got)
+	}
+	for year, want := range map[int]uint32{1960: 0, 2200: math.MaxUint32} {
+		if got := RecordOf(&metav1.ObjectMeta{CreationTimestamp: metav1.Date(year, 1, 1, 0, 0, 0, 0, time.UTC)}).CreatedAt; got != want {
+			t.Errorf("created in %d: %d", year, got)
+		}
 	}
 }
 

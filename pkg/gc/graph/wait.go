@@ -7,11 +7,13 @@ type Wait struct {
 	// Since is when an event first showed it waiting.
 	Since time.Time
 	// Progress is the latest of its deletion, the deletion of a dependent and the moment
-	// a dependent went, of those that name it directly.
+	// a dependent went, of those that name it directly. Dependents that were created after its
+	// deletion do not count: a controller that keeps creating them would block it forever.
 	Progress time.Time
 }
 
-// Survey is what counting everything below an object has found.
+// Survey is what counting everything below an object has found, without objects that were
+// created after its deletion.
 type Survey struct {
 	// Descendants counts the objects that name it as their owner, directly or through
 	// others.
@@ -52,7 +54,7 @@ func (g *Graph) deletedAt(n *node, now time.Time) time.Time {
 		return last
 	}
 	for d := range o.dependents.all {
-		if !d.rec.Deleting {
+		if !d.rec.Deleting || d.rec.follows(n.rec) {
 			continue
 		}
 		t := elapsed(d.rec.DeletedAt, now)
@@ -77,12 +79,16 @@ func (g *Graph) noteLoss(rec *Record, at time.Time) {
 		return
 	}
 	for i := range rec.References {
-		g.noteLossOf(&rec.References[i], at)
+		g.noteLossOf(rec, &rec.References[i], at)
 	}
 }
 
-func (g *Graph) noteLossOf(r *Reference, at time.Time) {
+// noteLossOf notes a loss at the owner that one reference of an object names.
+func (g *Graph) noteLossOf(rec *Record, r *Reference, at time.Time) {
 	for o := g.nodes[r.UID]; o != nil; o = o.twin {
+		if rec.follows(o.rec) {
+			continue
+		}
 		if at.After(g.losses[o]) {
 			g.losses[o] = at
 		}
@@ -95,7 +101,7 @@ func (g *Graph) noteLossOf(r *Reference, at time.Time) {
 // carryLoss tells an owner of what a dependent has lost, as long as there is a way up.
 func (g *Graph) carryLoss(n *node, r *Reference) {
 	if at, lost := g.losses[n]; lost {
-		g.noteLossOf(r, at)
+		g.noteLossOf(n.rec, r, at)
 	}
 }
 
@@ -120,7 +126,7 @@ func (g *Graph) Survey(k Key) (s Survey, ok bool) {
 			continue
 		}
 		for d := range below.dependents.all {
-			if _, known := seen[d]; !known {
+			if _, known := seen[d]; !known && !d.rec.follows(o.rec) {
 				seen[d] = struct{}{}
 				next = append(next, d)
 			}
