@@ -72,12 +72,16 @@ func TestRulesHoldWithHostileUsers(t *testing.T) {
 		blocking: map[types.UID]map[types.UID]bool{},
 	}
 	broken, timed := s.metric(t, cyclesBroken), s.metric(t, timeouts)
-	for round, plan := range []struct{ come, leave []int }{
+	rounds := []struct{ come, leave []int }{
 		{come: []int{0, 1, 2}},
 		{leave: []int{0}},
 		{come: []int{0}, leave: []int{2}},
 		{come: []int{2}, leave: []int{1}},
-	} {
+	}
+	if slowness > 1 {
+		rounds = rounds[:2] // the race detector sees in two what it sees in four
+	}
+	for round, plan := range rounds {
 		h.changeKinds(t, plan.come, plan.leave)
 		h.users(t, seed, round)
 		h.awaitQuiet(t, fmt.Sprintf("round %d", round))
@@ -103,7 +107,7 @@ func TestRulesHoldWithHostileUsers(t *testing.T) {
 	if rings == 0 {
 		t.Error("the run broke no ring")
 	}
-	size.Power(t, fmt.Sprintf("seed=%d users=6 rounds=4 objects=%d rings=%v", seed, len(h.all), rings))
+	size.Power(t, fmt.Sprintf("seed=%d users=6 rounds=%d objects=%d rings=%v", seed, len(rounds), len(h.all), rings))
 	if got := s.metric(t, timeouts) - timed; got != 0 {
 		t.Errorf("%v deletions timed out", got)
 	}
