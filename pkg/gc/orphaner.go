@@ -101,10 +101,7 @@ func (o *orphaner) run(ctx context.Context, k graph.Key) error {
 
 // within returns those objects that are in a namespace or in none; of no namespace all.
 func within(namespace string, objects []graph.Node) []graph.Node {
-	if namespace == "" {
-		return objects
-	}
-	return slices.DeleteFunc(objects, func(n graph.Node) bool { return n.Record.Namespace != "" && n.Record.Namespace != namespace })
+	return slices.DeleteFunc(objects, func(n graph.Node) bool { return n.Record.Elsewhere(namespace) })
 }
 
 // served returns the dependents that can be reached; err names one that cannot, if there

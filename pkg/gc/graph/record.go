@@ -75,6 +75,12 @@ func (r *Record) follows(deleted *Record) bool {
 	return deleted.Deleting && int64(r.CreatedAt) > deleted.DeletedAt
 }
 
+// Elsewhere is true of a namespaced object in another namespace than an owner's; an owner in none has dependents everywhere.
+// Orphaning leaves such an object alone.
+func (r *Record) Elsewhere(owner string) bool {
+	return owner != "" && r.Namespace != "" && r.Namespace != owner
+}
+
 // collecting is true if the object waits for the collector: for its dependents to
 // be deleted or orphaned.
 func (r *Record) collecting() bool { return r.Deleting && (r.Foreground || r.Orphan) }

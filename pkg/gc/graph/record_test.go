@@ -96,3 +96,14 @@ func TestWaitingForDependents(t *testing.T) {
 		}
 	}
 }
+
+func TestElsewhere(t *testing.T) {
+	for _, c := range []struct {
+		object, owner string
+		want          bool
+	}{{"n", "n", false}, {"n", "m", true}, {"n", "", false}, {"", "n", false}, {"", "", false}} {
+		if got := (&Record{Namespace: c.object}).Elsewhere(c.owner); got != c.want {
+			t.Errorf("an object in %q and an owner in %q: %t", c.object, c.owner, got)
+		}
+	}
+}

@@ -421,7 +421,7 @@ func (r *run) orphan(k graph.Key) {
 		after = append(after, t.marked)
 	}
 	for _, d := range r.sorted(r.g.Dependents(k.UID)) {
-		if r.elsewhere(t.rec, d.Record) {
+		if !r.rules.Kubernetes && d.Record.Elsewhere(t.rec.Namespace) { // which Kubernetes' collector frees too
 			continue
 		}
 		if r.g.Catalog().Resource(d.Key.Resource) == nil {
@@ -456,12 +456,6 @@ func (r *run) orphan(k graph.Key) {
 	released := *t.rec
 	released.Orphan = false
 	r.put(t, &released, Released, after)
-}
-
-// elsewhere is true of an object in another namespace than a namespaced owner: orphaning leaves it alone, though Kubernetes'
-// collector does not.
-func (r *run) elsewhere(owner, dependent *graph.Record) bool {
-	return !r.rules.Kubernetes && owner.Namespace != "" && dependent.Namespace != "" && dependent.Namespace != owner.Namespace
 }
 
 // sorted puts nodes into the order of their names.
