@@ -78,7 +78,7 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 		s.err = prepared.Run(runCtx)
 	}()
 	if err := s.waitReady(ctx); err != nil {
-		// Nobody has been served yet. What is being written at the start may wait for ten seconds until admission is ready.
+		// Nobody has been served yet, so nothing is lost. The first writes wait for admission for up to ten seconds.
 		stopCtx, end := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
 		defer end()
 		return nil, errors.Join(err, s.Stop(stopCtx))

@@ -120,11 +120,16 @@ func ensureRoles(ctx context.Context, client kubernetes.Interface) error {
 	rbac, namespaces := client.RbacV1(), client.CoreV1().Namespaces()
 	all, ctx := errgroup.WithContext(ctx) // what remains is left out after an error, and when the server stops
 	all.SetLimit(writesAtOnce)
-	ensureRole := func(role reconciliation.RuleOwner, modifier reconciliation.RuleOwnerModifier) {
+	write := func(f func() error) {
 		all.Go(func() error {
 			if ctx.Err() != nil {
-				return ctx.Err()
+				return ctx.Err() // the library's own calls know no end
 			}
+			return f()
+		})
+	}
+	ensureRole := func(role reconciliation.RuleOwner, modifier reconciliation.RuleOwnerModifier) {
+		write(func() error {
 			o := reconciliation.ReconcileRoleOptions{Role: role, Client: modifier, Confirm: true}
 			result, err := o.Run()
 			if err != nil {
@@ -134,10 +139,7 @@ func ensureRoles(ctx context.Context, client kubernetes.Interface) error {
 		})
 	}
 	ensureBinding := func(binding reconciliation.RoleBinding, modifier reconciliation.RoleBindingModifier) {
-		all.Go(func() error {
-			if ctx.Err() != nil {
-				return ctx.Err()
-			}
+		write(func() error {
 			o := reconciliation.ReconcileRoleBindingOptions{RoleBinding: binding, Client: modifier, Confirm: true}
 			result, err := o.Run()
 			if err != nil {

@@ -12,7 +12,8 @@ import (
 
 // TestSmallCascadeIsNotHeldUpByALargeOne goes by the order of the ends: while ten objects of one namespace
 // go, only as many of the thousands that were queued before them in another go as the collector has turns in
-// a second: 250 on the smallest of machines, and 1000 on those that try 20,000 objects. pkg/gc counts the turns of the queue beside twenty thousand.
+// a second: 250 on the smallest of machines, and 1000 on those that try 20,000 objects. pkg/gc counts the turns of the
+// queue beside twenty thousand.
 func TestSmallCascadeIsNotHeldUpByALargeOne(t *testing.T) {
 	n, turns := size.Of(2000, 2000, 20_000), size.Of(250, 250, 1000)
 	s := shared(t)

@@ -79,7 +79,7 @@ func TestRulesHoldWithHostileUsers(t *testing.T) {
 		{come: []int{2}, leave: []int{1}},
 	}
 	if slowness > 1 {
-		rounds = rounds[:2] // the race detector sees in two what it sees in four
+		rounds = rounds[:2] // in which kinds come and go; four take three times as long
 	}
 	for round, plan := range rounds {
 		h.changeKinds(t, plan.come, plan.leave)
