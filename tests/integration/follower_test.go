@@ -116,8 +116,8 @@ func (f *follower) OnAdd(now any, _ bool) {
 	f.show(key, now.(metav1.Object))
 }
 
-// OnUpdate is told of another version of an object, or of another object of its name if it has missed the end of the former and
-// lists anew.
+// OnUpdate is told of another version of an object. If the informer lists anew, it is told of every object once more, also in the
+// version that it had, and of another object of the name whose former one's end it has missed.
 func (f *follower) OnUpdate(old, now any) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -131,7 +131,8 @@ func (f *follower) OnUpdate(old, now any) {
 	}
 	before, errBefore := strconv.ParseUint(was.version, 10, 64)
 	after, errAfter := strconv.ParseUint(is.version, 10, 64)
-	if after <= before || errBefore != nil || errAfter != nil {
+	again := was == is && f.relists() > 0
+	if after <= before && !again || errBefore != nil || errAfter != nil {
 		f.reject("%s goes from %v back to %v", key, was, is)
 	}
 	f.show(key, now.(metav1.Object))
@@ -263,6 +264,7 @@ func TestFollowerFindsWrongEvents(t *testing.T) {
 	missing := func(uid, version string) event {
 		return func(f *follower) { f.OnDelete(cache.DeletedFinalStateUnknown{Key: "a", Obj: o(uid, version)}) }
 	}
+	anew := func(f *follower) { f.began.Add(1) }
 	for name, tc := range map[string]struct {
 		events []event
 		wrong  string
@@ -273,6 +275,9 @@ func TestFollowerFindsWrongEvents(t *testing.T) {
 		"AddedTwice":         {[]event{add("u", "1"), add("v", "2")}, "a is added as {v 2}, and was there as {u 1}"},
 		"UpdateMissed":       {[]event{add("u", "1"), update("u", "2", "u", "3")}, "a is updated from {u 2}, and was {u 1}"},
 		"Back":               {[]event{add("u", "10"), update("u", "10", "u", "9")}, "a goes from {u 10} back to {u 9}"},
+		"ListedAgain":        {[]event{add("u", "10"), anew, update("u", "10", "u", "10")}, ""},
+		"BackInAList":        {[]event{add("u", "10"), anew, update("u", "10", "u", "9")}, "a goes from {u 10} back to {u 9}"},
+		"Twice":              {[]event{add("u", "10"), update("u", "10", "u", "10")}, "a goes from {u 10} back to {u 10}"},
 		"DeletedTwice":       {[]event{add("u", "1"), remove("u", "2"), remove("u", "2")}, "a is deleted, and was { }"},
 		"AnotherDeleted":     {[]event{add("u", "1"), remove("v", "2")}, "a is deleted, and was {u 1}"},
 		"AddedAfterItsEnd":   {[]event{add("u", "1"), remove("u", "2"), add("u", "1")}, "a is shown as {u 1} after its end"},
