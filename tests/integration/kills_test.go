@@ -23,7 +23,7 @@ func TestNothingIsLostOrMissedInAKilledCascade(t *testing.T) {
 	seed := seedOf(t)
 	random := rand.New(rand.NewPCG(seed, 0))
 	s := start(t, "--gc-workers=2", "--https-listen-port", databases.FreePort(t))
-	c := s.killedCascade(t, random, size.Of(150, 600, 10_000)/slowness, size.Of(20, 20, 150))
+	c := s.killedCascade(t, random, size.Of(150, 600, 20_000)/slowness, size.Of(20, 20, 150))
 
 	busy := s.namespace(t, "writes")
 	changes := firstOf(0)
@@ -50,7 +50,7 @@ func TestNothingIsLostOrMissedInAKilledCascade(t *testing.T) {
 	defer stopWriting()
 
 	c.deleteAll(t, s)
-	kills, interrupted := size.Of(1, 3, 6), 0
+	kills, interrupted := size.Of(1, 3, 10), 0
 	for i := range kills {
 		// About evenly over the cascade, and the last kill before its last quarter.
 		share := random.Float64() * 1.5 / float64(kills-i+1)
