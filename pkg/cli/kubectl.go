@@ -16,6 +16,7 @@ import (
 	cmdutil "k8s.io/kubectl/pkg/cmd/util"
 
 	"github.com/reap-dev/reap/pkg/config"
+	_ "github.com/reap-dev/reap/pkg/translations" // before kubectl translates
 )
 
 // kubectlName is a command of reap, and the name under which the whole program is kubectl.

@@ -43,6 +43,20 @@ func TestKubectlGetsEverythingThatFollows(t *testing.T) {
 	}
 }
 
+func TestKubectlSpeaksTheLanguageOfTheLocale(t *testing.T) {
+	for locale, want := range map[string]string{
+		"":            "Display one or many resources",
+		"C.UTF-8":     "Display one or many resources",
+		"en_US.UTF-8": "Display one or many resources",
+		"de_DE.UTF-8": "Zeige eine oder mehrere Resourcen",
+	} {
+		got := reap(t, []string{"LC_ALL=" + locale, "LC_MESSAGES=", "LANG="}, "kubectl", "--help")
+		if got.code != 0 || !strings.Contains(got.stdout, want) {
+			t.Errorf("LC_ALL=%s: code %d, %.600q, want %q", locale, got.code, got.stdout, want)
+		}
+	}
+}
+
 // TestKubectlHasNoFlagsOfTheServers: what the API server's packages register for every program is not kubectl's.
 func TestKubectlHasNoFlagsOfTheServers(t *testing.T) {
 	for line := range strings.Lines(reap(t, nil, "kubectl", "options").stdout) {
