@@ -197,7 +197,7 @@ func TestDamageIsFound(t *testing.T) {
 		t.Fatalf("without damage it finds %q (%v)", c.Problems, err)
 	}
 	var atStart, byCheck, kept, harmless, values, shorter int
-	times := size.Of(60, 80, 300)
+	times := size.Of(60, 60, 300)
 	for range times {
 		name := "state.db"
 		if random.IntN(3) == 0 {

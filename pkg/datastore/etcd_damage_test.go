@@ -130,7 +130,7 @@ func TestDamageOfEtcdIsFound(t *testing.T) {
 	}
 	slices.Sort(names)
 	var found, harmless int
-	times := size.Of(10, 20, 200)
+	times := size.Of(10, 10, 200)
 	for range times {
 		name := etcdDatabaseName
 		if random.IntN(3) == 0 {

@@ -18,8 +18,8 @@ func TestPowerCutsOfEtcd(t *testing.T) {
 	seed := seedOf(t)
 	random := rand.New(rand.NewPCG(seed, 0))
 	// As many as make etcd commit its database several times and cut its log.
-	ops, acknowledged := recorded(t, Etcd, size.Of(2000, 6000, 12_000))
-	cuts, tried := size.Of(5, 10, 100), 0
+	ops, acknowledged := recorded(t, Etcd, size.Of(2000, 3000, 12_000))
+	cuts, tried := size.Of(5, 5, 100), 0
 	for range cuts {
 		at := random.IntN(len(ops) + 1)
 		if random.IntN(4) == 0 { // while the store is made

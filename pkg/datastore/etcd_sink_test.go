@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/reap-dev/reap/pkg/datastore/dump"
+	"github.com/reap-dev/reap/tests/size"
 )
 
 // putAll puts keys with values of a size, whose revisions come in no order.
@@ -28,15 +29,16 @@ func putAll(t testing.TB, sink *EtcdSink, keys, size int, then func()) {
 
 // TestEtcdSinkKeepsFewValuesInMemory: a conversion has the memory of a small device.
 func TestEtcdSinkKeepsFewValuesInMemory(t *testing.T) {
-	const keys, size, allowed = 400, 1 << 20, 64 << 20
+	const large, allowed = 1 << 20, 64 << 20
+	keys := size.Of(160, 160, 400)
 	sink, err := NewEtcdSink(t.Context(), t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
 	var most uint64
 	n := 0
-	putAll(t, sink, keys, size, func() {
-		if n++; n%40 > 0 {
+	putAll(t, sink, keys, large, func() {
+		if n++; n%20 > 0 {
 			return
 		}
 		var m runtime.MemStats
@@ -44,7 +46,7 @@ func TestEtcdSinkKeepsFewValuesInMemory(t *testing.T) {
 		runtime.ReadMemStats(&m)
 		most = max(most, m.HeapAlloc)
 	})
-	if err := sink.Finish(keys + 10); err != nil {
+	if err := sink.Finish(int64(keys) + 10); err != nil {
 		t.Fatal(err)
 	}
 	if most > allowed {

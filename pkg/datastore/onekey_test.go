@@ -17,7 +17,7 @@ import (
 // TestReadOfOneKeyMissesNothing reads a key while it is written, in each form that the API server uses, and watches
 // from the revision of the read: every write must be in the read or in the watch.
 func TestReadOfOneKeyMissesNothing(t *testing.T) {
-	writes := size.Of(400, 4000, 40_000)
+	writes := size.Of(400, 1500, 40_000)
 	for form, opts := range map[string][]clientv3.OpOption{
 		"ListByName":    {clientv3.WithLimit(1)},
 		"InitialEvents": nil, // of a watch by name

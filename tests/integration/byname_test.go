@@ -12,12 +12,15 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/metadata"
 	"k8s.io/utils/ptr"
+
+	"github.com/reap-dev/reap/tests/size"
 )
 
 // TestListAndWatchByNameShowTheCreation lists and watches one object by name while it is created, as clients do that wait for an
 // object: the creation must be in the list or in the watch.
 func TestListAndWatchByNameShowTheCreation(t *testing.T) {
-	const n, observers = 400 / slowness, 4
+	const observers = 4
+	n := size.Of(100, 100, 400) / slowness
 	s := shared(t)
 	for form, see := range map[string]func(context.Context, metadata.ResourceInterface, metav1.ListOptions) error{
 		"ListAndWatch": listAndAwait, "InitialEvents": watchWithInitialEvents,

@@ -29,6 +29,12 @@ const (
 	logShown   = 16 << 10
 )
 
+// pauses returns how long to wait between two looks at a condition: less at first, as most hold soon; later a fifth of the time
+// waited so far, as each look is work for the server that is to make progress.
+func pauses() wait.DelayFunc {
+	return wait.Backoff{Duration: poll, Factor: 1.2, Steps: 14, Cap: 300 * time.Millisecond}.DelayFunc()
+}
+
 // stopWithin is what users are promised; the race detector gets more.
 const stopWithin = 10 * time.Second * slowness
 
@@ -296,7 +302,9 @@ func awaitWithin(t *testing.T, within time.Duration, what string, cond func(cont
 	t.Helper()
 	var last string
 	changed := time.Now()
-	err := wait.PollUntilContextTimeout(t.Context(), poll, 5*within, true, func(ctx context.Context) (bool, error) {
+	ctx, cancel := context.WithTimeout(t.Context(), 5*within)
+	defer cancel()
+	err := pauses().Until(ctx, true, true, func(ctx context.Context) (bool, error) {
 		ok, saw := cond(ctx)
 		if now := fmt.Sprint(saw); ctx.Err() == nil && now != last {
 			last, changed = now, time.Now()

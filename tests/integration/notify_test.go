@@ -2,14 +2,16 @@ package integration
 
 import (
 	"context"
+	"encoding/json"
 	"net"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"k8s.io/client-go/rest"
+
+	"github.com/reap-dev/reap/pkg/gc/report"
 )
 
 // metrics returns what /metrics says.
@@ -23,8 +25,12 @@ func (c clients) get(ctx context.Context, path string) ([]byte, error) {
 
 // collects is true if a collector runs in this very server.
 func (c clients) collects(ctx context.Context) (bool, error) {
-	raw, err := c.metrics(ctx)
-	return slices.Contains(strings.Split(string(raw), "\n"), "reap_gc_running 1"), err
+	raw, err := c.get(ctx, report.Root+"status")
+	var status report.Status
+	if err == nil {
+		err = json.Unmarshal(raw, &status)
+	}
+	return status.Running, err
 }
 
 // TestSystemdIsNotified plays systemd.
