@@ -25,7 +25,7 @@ func TestNothingIsLostByKillsAtRandomMoments(t *testing.T) {
 	random := rand.New(rand.NewPCG(seed, 0))
 	s := start(t, "--gc-workers=2")
 	kills := 0
-	for i := range size.Of(2, 7, 20) {
+	for i := range size.Of(2, 5, 20) {
 		c := s.crashWorld(t, random, i)
 		after := random.IntN(c.deletions)
 		deleted := s.watchDeletions(t, configMaps, c.ns)

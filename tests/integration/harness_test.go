@@ -29,10 +29,11 @@ const (
 	logShown   = 16 << 10
 )
 
-// pauses returns how long to wait between two looks at a condition: less at first, as most hold soon; later a fifth of the time
-// waited so far, as each look is work for the server that is to make progress.
-func pauses() wait.DelayFunc {
-	return wait.Backoff{Duration: poll, Factor: 1.2, Steps: 14, Cap: 300 * time.Millisecond}.DelayFunc()
+// pauses says how long to wait after a look at a condition that took so long. It is short at first, as most conditions hold soon. Later
+// it is a fifth of the time waited so far, and always a multiple of the look: that is work for the server, which is to make progress.
+func pauses(took *time.Duration) wait.DelayFunc {
+	next := wait.Backoff{Duration: poll, Factor: 1.2, Steps: 14, Cap: 300 * time.Millisecond}.DelayFunc()
+	return func() time.Duration { return max(next(), min(4**took, 2*time.Second)) }
 }
 
 // stopWithin is what users are promised; the race detector gets more.
@@ -304,8 +305,11 @@ func awaitWithin(t *testing.T, within time.Duration, what string, cond func(cont
 	changed := time.Now()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*within)
 	defer cancel()
-	err := pauses().Until(ctx, true, true, func(ctx context.Context) (bool, error) {
+	var took time.Duration
+	err := pauses(&took).Until(ctx, true, true, func(ctx context.Context) (bool, error) {
+		began := time.Now()
 		ok, saw := cond(ctx)
+		took = time.Since(began)
 		if now := fmt.Sprint(saw); ctx.Err() == nil && now != last {
 			last, changed = now, time.Now()
 		}

@@ -43,17 +43,20 @@ var (
 	labelPair  = regexp.MustCompile(`([a-z_]+)="([^"]*)"`)
 )
 
-// samples returns the lines of /metrics whose names begin with prefix.
-func (s *server) samples(ctx context.Context, prefix string) ([]sample, error) {
+// samples returns the lines of /metrics whose names begin with one of the prefixes.
+func (s *server) samples(ctx context.Context, prefixes ...string) ([]sample, error) {
 	raw, err := s.metrics(ctx)
 	if err != nil {
 		return nil, err
 	}
 	var all []sample
 	for line := range strings.SplitSeq(string(raw), "\n") {
-		m := sampleLine.FindStringSubmatch(line)
-		if m == nil || !strings.HasPrefix(m[1], prefix) {
+		if !slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(line, p) }) { // most lines
 			continue
+		}
+		m := sampleLine.FindStringSubmatch(line)
+		if m == nil {
+			return nil, fmt.Errorf("/metrics has the line %q", line)
 		}
 		p := sample{name: m[1], labels: map[string]string{}}
 		for _, l := range labelPair.FindAllStringSubmatch(m[2], -1) {

@@ -52,7 +52,7 @@ func (s *server) foretell(t *testing.T, kinds map[types.UID]kind, policy metav1.
 func TestPlans(t *testing.T) {
 	t.Parallel()
 	seed := seedOf(t)
-	graphs := size.Of(20, 60, 120) / slowness
+	graphs := size.Of(20, 40, 120) / slowness
 	// Far longer than the collector needs for what nothing holds, however busy the machine: a plan does not foretell that it is late.
 	timeout := size.Of[time.Duration](5, 10, 30) * time.Second
 	s := start(t, "--gc-sync-timeout="+timeout.String(), "--gc-sync-timeout-per-dependent=10ms")

@@ -81,7 +81,7 @@ func TestSoak(t *testing.T) {
 	readings, done := make(chan []reading), make(chan struct{})
 	go func() {
 		var all []reading
-		ticker := time.NewTicker(lasts / 200)
+		ticker := time.NewTicker(lasts / 100)
 		defer ticker.Stop()
 		for {
 			select {
@@ -198,7 +198,7 @@ func (s *server) soak(t *testing.T, ns string, round int) int {
 // take reads what the server takes now.
 func (s *server) take(ctx context.Context) (r reading, err error) {
 	pid := s.cmd.Process.Pid
-	all, err := s.samples(ctx, "")
+	all, err := s.samples(ctx, "go_goroutines", "reap_gc_queue_oldest_seconds")
 	if err != nil {
 		return r, err
 	}

@@ -29,7 +29,7 @@ func TestPlans(t *testing.T) {
 		tryPlan(t, *planSeed)
 		return
 	}
-	worlds := size.Of[uint64](150, 1500, 7500) / slowness
+	worlds := size.Of[uint64](150, 750, 7500) / slowness
 	var next, gone, stuck, freed, timedOut, rings, uncertain atomic.Int64
 	t.Run("search", func(t *testing.T) {
 		for n := range runtime.GOMAXPROCS(0) {
