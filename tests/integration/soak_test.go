@@ -62,7 +62,7 @@ var residentLine = regexp.MustCompile(`(?m)^RssAnon:\s+(\d+) kB$`)
 // has gone; over the whole time the server takes no more memory, goroutines, descriptors, disk and waiting than it did early on.
 func TestSoak(t *testing.T) {
 	t.Parallel()
-	lasts := size.Of(20*time.Second, 30*time.Second, 3*time.Minute)
+	lasts := size.Of(20*time.Second, 20*time.Second, 3*time.Minute)
 	if asked := os.Getenv(soakFor); asked != "" {
 		var err error
 		if lasts, err = time.ParseDuration(asked); err != nil || lasts < 10*time.Second {
