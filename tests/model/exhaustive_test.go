@@ -256,8 +256,8 @@ func (e *explorer) failed(err error) error {
 // cut reports whether the search of a world ended before every state was seen.
 func (e *explorer) cut() bool { return e.most > 0 && len(e.seen) >= e.most }
 
-// largeWorlds are the small worlds with more than mostInGate states. Together they have more than three quarters of all states, and are
-// searched with --release only.
+// largeWorlds are the small worlds with more than mostInGate states. Together they have more than three quarters of all states, and
+// are searched with --release only.
 var largeWorlds = []string{
 	"three, each deleted in any order",
 	"timeout, the dependent goes, and another comes in its place",
