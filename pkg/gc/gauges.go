@@ -28,10 +28,14 @@ var (
 		nil, nil, metrics.ALPHA, "")
 )
 
-// registerGauges registers, once, the series that are read from the running collector.
+// RegisterMetrics registers the series that are read from the running collector, once however often it is called. Run calls it;
+// who may run a collector later, since another server leads, calls it before, so that its metrics say that none runs. It may be
+// called at any time, from any goroutine.
+func RegisterMetrics() { registerGauges() }
+
 var registerGauges = sync.OnceFunc(func() {
 	legacyregistry.RawMustRegister(
-		gauge("running", "1 while a collector runs in this process: with several servers, in the leader.", func(*Collector) int { return 1 }),
+		gauge("running", "1 while a collector runs in this process: with several servers, in the leader, and 0 in the others. Absent with --disable=gc.", func(*Collector) int { return 1 }),
 		gauge("paused", "1 while the collector writes nothing: it is paused, or has not read yet whether it is.", func(c *Collector) int {
 			if c.gate.allow() != nil {
 				return 1

@@ -25,7 +25,7 @@ const runsWell = 10 * time.Minute
 // if not nil, is called each time a collector's workers start. A running collector is in
 // Running and in the process's metrics.
 func Run(ctx context.Context, o Options, started func()) error {
-	registerGauges()
+	RegisterMetrics()
 	return restarted(ctx, o.Log, func(ctx context.Context) error {
 		c, err := New(o)
 		if err != nil {

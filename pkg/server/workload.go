@@ -48,6 +48,9 @@ func (w *workload) run(ctx context.Context) error {
 	if err := w.holdAfterRestore(ctx); err != nil {
 		return err
 	}
+	if w.collects() {
+		gc.RegisterMetrics()
+	}
 	if !w.cfg.SharedDatastore() {
 		return w.lead(ctx, func(c *rest.Config) *rest.Config { return c })
 	}

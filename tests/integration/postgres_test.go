@@ -40,6 +40,12 @@ func TestSharedDatastore(t *testing.T) {
 		leader, follower = both[slices.Index(leading, true)], both[slices.Index(leading, false)]
 		return true, leading
 	})
+	for s, want := range map[*server]float64{leader: 1, follower: 0} {
+		all, err := s.samples(t.Context(), "reap_gc_running")
+		if v, n := sum(all, "reap_gc_running"); err != nil || n != 1 || v != want {
+			t.Errorf("reap_gc_running is %v in %d series, want %v (%v)", v, n, want, err)
+		}
+	}
 	before := follower.leaseHolder(t)
 	if before == "" || before != leader.leaseHolder(t) {
 		t.Errorf("the lease is held by %q", before)
