@@ -45,7 +45,7 @@ func configure() {
 	// Tests that run side by side wait longer than they compute: some for a minute and a half, for a deadline or a lease to pass.
 	// go test always gives this flag its default.
 	if flag.Lookup("test.parallel").Value.String() == strconv.Itoa(runtime.GOMAXPROCS(0)) {
-		set("test.parallel", strconv.Itoa(2*runtime.GOMAXPROCS(0)))
+		set("test.parallel", strconv.Itoa(3*runtime.GOMAXPROCS(0)))
 	}
 }
 

@@ -12,8 +12,9 @@
 // Expected objects are written the same way, with the word "deleting" after the name
 // of an object that has a deletionTimestamp.
 //
-// No scenario sets the clock. Foreground deletions time out only after a collector's
-// first half minute; they are tested in pkg/gc and tests/integration.
+// Time passes only while a step waits for something that takes time. Foreground deletions
+// time out only after a collector's first half minute; they are tested in pkg/gc and
+// tests/integration.
 package scenarios
 
 // Scenario is one behaviour.

@@ -36,14 +36,16 @@ func TestScenarios(t *testing.T) {
 			if err := d.Decode(&s); err != nil {
 				t.Fatal(err)
 			}
-			r := rig.New(t)
-			now := &faults{}
-			for i, step := range s.Steps {
-				play(t, r, now, step)
-				if t.Failed() {
-					t.Fatalf("%s\nfailed in step %d: %s", s.Says, i+1, step.Say)
+			// In a bubble no goroutine outlives its test, and a sweep's delay costs nothing.
+			rig.InBubble(t, func(t *testing.T, r *rig.Rig) {
+				now := &faults{}
+				for i, step := range s.Steps {
+					play(t, r, now, step)
+					if t.Failed() {
+						t.Fatalf("%s\nfailed in step %d: %s", s.Says, i+1, step.Say)
+					}
 				}
-			}
+			})
 		})
 	}
 }
