@@ -108,7 +108,7 @@ func listedIn(t *testing.T, script, pattern string) []string {
 	}
 	m := regexp.MustCompile(pattern).FindSubmatch(raw)
 	if m == nil {
-		t.Fatalf("%s has no list of modules", script)
+		t.Fatalf("%s has no list %s", script, pattern)
 	}
 	return strings.Fields(string(m[1]))
 }

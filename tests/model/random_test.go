@@ -125,7 +125,7 @@ func TestRulesHoldInLargeWorlds(t *testing.T) {
 	steps, deletes, drops, compared := 0, 0, 0, 0
 	for _, seed := range seeds {
 		w := worldOf(seed)
-		w.objects, w.steps, w.checkEvery, w.workers = 4000, 20_000, 5000, 8
+		w.objects, w.steps, w.checkEvery, w.workers = size.Of(1000, 4000, 4000), size.Of(5000, 20_000, 20_000), 5000, 8
 		w.relist, w.catalog, w.lossless = 2, 1, seed%2 == 0
 		m := run(t, w)
 		steps, deletes, drops = steps+m.steps, deletes+m.deletes, drops+m.drops

@@ -9,6 +9,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/reap-dev/reap/tests/size"
 )
 
 // ringWorld is a graph of one kind in which all objects are in foreground deletion
@@ -117,7 +119,7 @@ func TestOnlyCertainReferencesMakeARing(t *testing.T) {
 
 // Rings may have any length: nothing recurses.
 func TestLongRing(t *testing.T) {
-	const n = 200_000
+	n := size.Of(20_000, 200_000, 200_000)
 	w := newRingWorld(t)
 	for i := range n {
 		w.put(fmt.Sprint(i), true, fmt.Sprint((i+1)%n))
