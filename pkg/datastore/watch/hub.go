@@ -125,7 +125,7 @@ func (h *Hub) hand(batch server.EventBatch) {
 		switch {
 		case !whole:
 			h.fallBehind(w)
-		case w.unsent+len(w.kept)+len(events) > maxUnsent || w.unsentBytes+size(w.kept)+size(events) > maxUnsentBytes:
+		case w.unsent+len(w.kept)+len(events) > maxUnsent || w.unsentBytes+sizeOf(w.kept)+sizeOf(events) > maxUnsentBytes:
 			h.fallBehind(w)
 		case w.joining:
 			w.kept = append(w.kept, events...)
@@ -203,12 +203,12 @@ func (h *Hub) catchUp(w *watch) {
 // nextPage returns how many changes are read after a page: as many as may wait if they are as large as those of the page, but at most
 // twice as many as before.
 func nextPage(page int, events []*mvccpb.Event) int {
-	fits := maxUnsentBytes * len(events) / max(size(events), 1)
+	fits := maxUnsentBytes * len(events) / max(sizeOf(events), 1)
 	return max(1, min(fits, 2*page, pageSize))
 }
 
-// size is how many bytes the changes have.
-func size(events []*mvccpb.Event) int {
+// sizeOf is how many bytes the changes have.
+func sizeOf(events []*mvccpb.Event) int {
 	bytes := 0
 	for _, e := range events {
 		bytes += len(e.Kv.GetKey()) + len(e.Kv.GetValue()) + len(e.PrevKv.GetKey()) + len(e.PrevKv.GetValue())

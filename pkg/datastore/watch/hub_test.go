@@ -570,8 +570,8 @@ func TestSlowWatchIsBounded(t *testing.T) {
 						for _, r := range w.stream.queue {
 							waiting = append(waiting, r.Events...)
 						}
-						if len(waiting) > maxUnsent+pageSize || size(waiting) > 2*maxUnsentBytes {
-							t.Errorf("%d changes of %d bytes wait for a client that takes none", len(waiting), size(waiting))
+						if len(waiting) > maxUnsent+pageSize || sizeOf(waiting) > 2*maxUnsentBytes {
+							t.Errorf("%d changes of %d bytes wait for a client that takes none", len(waiting), sizeOf(waiting))
 						}
 					}
 				}

@@ -200,7 +200,7 @@ func (s *stream) send(w *watch, events []*mvccpb.Event) {
 		return
 	}
 	w.unsent += len(events)
-	w.unsentBytes += size(events)
+	w.unsentBytes += sizeOf(events)
 	w.told, w.spoken = w.sent, true
 	if w.last != nil {
 		w.last.Events = append(w.last.Events, events...)
