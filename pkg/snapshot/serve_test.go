@@ -176,7 +176,26 @@ func ask(t *testing.T, http2 bool, h http.Handler) *http.Response {
 	return resp
 }
 
-// A slow datastore is not the client's fault.
+// deadlined notes the deadline of an answer's writes.
+type deadlined struct {
+	http.ResponseWriter
+	deadline time.Time
+	writes   int // with a deadline
+}
+
+func (d *deadlined) SetWriteDeadline(at time.Time) error {
+	d.deadline = at
+	return http.NewResponseController(d.ResponseWriter).SetWriteDeadline(at)
+}
+
+func (d *deadlined) Write(p []byte) (int, error) {
+	if !d.deadline.IsZero() {
+		d.writes++
+	}
+	return d.ResponseWriter.Write(p)
+}
+
+// A slow datastore is not the client's fault: the client has a deadline for each piece, and none while the datastore is read.
 func TestPatienceIsWithTheClientAlone(t *testing.T) {
 	records := someRecords(20)
 	random := rand.NewChaCha8([32]byte{})
@@ -184,14 +203,20 @@ func TestPatienceIsWithTheClientAlone(t *testing.T) {
 		records[i].Value = make([]byte, 200<<10) // so that each is sent
 		_, _ = random.Read(records[i].Value)     // never fails
 	}
-	const patience = 50 * time.Millisecond
+	answer := new(deadlined)
 	h := &Handler{Maker: maker(&store{records: records, before: func(i int) error {
-		if i == 10 {
-			time.Sleep(3 * patience)
+		if !answer.deadline.IsZero() {
+			t.Errorf("at record %d the client still has a deadline", i)
 		}
 		return nil
-	}}), Log: quiet(), patience: patience}
-	resp := ask(t, true, h)
+	}}), Log: quiet()}
+	resp := ask(t, true, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		answer.ResponseWriter = w
+		h.ServeHTTP(answer, r)
+		if answer.writes < len(records)*len(records[0].Value)/pieceBytes {
+			t.Errorf("%d writes have had a deadline", answer.writes)
+		}
+	}))
 	if m, err := Read(resp.Body, Visitor{}); err != nil || m.Keys != 20 {
 		t.Errorf("%+v, %v", m, err)
 	}

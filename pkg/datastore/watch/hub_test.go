@@ -330,7 +330,7 @@ func (c *client) reaches(w *followed, revision int64) {
 // TestWatchesOfRandomWorlds: watches that begin anywhere, slow clients, slow reads and a log that cuts its followers off: each watch is
 // sent all of its changes in order and once, and no progress comes too early.
 func TestWatchesOfRandomWorlds(t *testing.T) {
-	for seed := range size.Of[uint64](50, 150, 1000) {
+	for seed := range size.Of[uint64](50, 75, 1000) {
 		bubble.Test(t, func(t *testing.T) {
 			random := rand.New(rand.NewPCG(seed, 1))
 			l := newMemoryLog()

@@ -1,8 +1,7 @@
-// Command portable type-checks the packages of the module in the current directory for other processors, without compiling
-// their dependencies. A release build for each processor takes minutes, and would find a mistake as small as an int32 only
-// then.
+// Command portable type-checks the packages of the module in the current directory for other systems and processors, without
+// compiling their dependencies. A build for each takes minutes, and would find a mistake as small as an int32 only then.
 //
-//	portable [-tags TAGS] GOARCH...
+//	portable [-tags TAGS] GOOS/GOARCH...
 package main
 
 import (
@@ -27,24 +26,29 @@ func main() {
 	}
 	root := wd + string(os.PathSeparator)
 	failed := false
-	for _, arch := range flag.Args() {
+	for _, target := range flag.Args() {
+		system, processor, ok := strings.Cut(target, "/")
+		if !ok {
+			fmt.Fprintf(os.Stderr, "%s is no GOOS/GOARCH\n", target)
+			os.Exit(2)
+		}
 		found, err := packages.Load(&packages.Config{
 			Mode:       packages.NeedName | packages.NeedFiles | packages.NeedCompiledGoFiles | packages.NeedImports | packages.NeedDeps | packages.NeedTypes | packages.NeedSyntax | packages.NeedTypesInfo | packages.NeedTypesSizes,
-			Env:        append(os.Environ(), "GOOS=linux", "GOARCH="+arch, "CGO_ENABLED=0"),
+			Env:        append(os.Environ(), "GOOS="+system, "GOARCH="+processor, "CGO_ENABLED=0"),
 			BuildFlags: []string{"-tags", *tags},
 			ParseFile:  parse(root),
 		}, "./...")
 		if err != nil {
-			fmt.Fprintf(os.Stderr, "%s: %v\n", arch, err)
+			fmt.Fprintf(os.Stderr, "%s: %v\n", target, err)
 			os.Exit(1)
 		}
 		if len(found) == 0 {
-			fmt.Fprintf(os.Stderr, "%s: no packages\n", arch)
+			fmt.Fprintf(os.Stderr, "%s: no packages\n", target)
 			failed = true
 		}
 		for _, p := range found {
 			for _, e := range p.Errors {
-				fmt.Fprintf(os.Stderr, "%s: %v\n", arch, e)
+				fmt.Fprintf(os.Stderr, "%s: %v\n", target, e)
 				failed = true
 			}
 		}
