@@ -3,6 +3,14 @@
 #
 # The caller has set root (the top of the checkout) and changed into it.
 
+# What one script, or another checkout, has compiled is used again by all: packages are compiled the same way, whatever the
+# directory.
+case " ${GOFLAGS-} " in
+*" -trimpath -buildvcs=false "*) ;; # another script has called this one
+*) GOFLAGS="${GOFLAGS:+$GOFLAGS }-trimpath -buildvcs=false" ;;
+esac
+export GOFLAGS
+
 say() { printf '%s\n' "$*" >&2; }
 die() {
 	say "${0##*/}: $*"
@@ -121,8 +129,8 @@ need_datastores() {
 	mkdir -p "$REAP_TEST_DATASTORES"
 	(
 		cd scripts/datastores || exit
-		go build -trimpath -buildvcs=false -o "$REAP_TEST_DATASTORES/etcd" go.etcd.io/etcd/server/v3
-		go build -trimpath -buildvcs=false -o "$REAP_TEST_DATASTORES/" go.etcd.io/etcd/etcdctl/v3 go.etcd.io/etcd/etcdutl/v3
+		go build -o "$REAP_TEST_DATASTORES/etcd" go.etcd.io/etcd/server/v3
+		go build -o "$REAP_TEST_DATASTORES/" go.etcd.io/etcd/etcdctl/v3 go.etcd.io/etcd/etcdutl/v3
 	)
 }
 

@@ -86,7 +86,7 @@ func (r *runner) build(ctx context.Context, all []*mutant) error {
 			began := time.Now()
 			binary := filepath.Join(r.work, strconv.Itoa(len(r.binaries))+".test")
 			// As scripts/build does, whose compiled packages can be used again then.
-			build := exec.CommandContext(ctx, "go", "test", "-c", "-trimpath", "-buildvcs=false", "-tags", r.tags, "-ldflags", "-s -w", "-overlay", overlay, "-o", binary, t.pkg)
+			build := exec.CommandContext(ctx, "go", "test", "-c", "-vet=off", "-trimpath", "-buildvcs=false", "-tags", r.tags, "-ldflags", "-s -w", "-overlay", overlay, "-o", binary, t.pkg)
 			if out, err := build.CombinedOutput(); err != nil {
 				return fmt.Errorf("building the tests of %s: %w\n%s", t.pkg, err, out)
 			}
