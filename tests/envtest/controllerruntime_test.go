@@ -12,7 +12,7 @@ import (
 const controllerRuntime = "sigs.k8s.io/controller-runtime"
 
 // inGate are the packages of controller-runtime whose tests run in each gate; the others do before a release.
-var inGate = []string{"pkg/envtest", "pkg/internal/testing/controlplane"}
+var inGate = []string{"pkg/envtest"}
 
 // TestControllerRuntimesOwnTests runs them, unchanged. What they import is what this module does: the Kubernetes of reap.
 func TestControllerRuntimesOwnTests(t *testing.T) {

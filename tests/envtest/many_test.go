@@ -1,3 +1,5 @@
+//go:build releasetest
+
 package envtest
 
 import (

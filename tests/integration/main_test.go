@@ -3,7 +3,7 @@
 //
 // Most tests share one server and keep to namespaces of their own. They run one after the other, since some
 // compare everything that exists before and after. Those with servers of their own, and one that only waits,
-// run side by side after all others.
+// run side by side after all others, or in a process of their own (parts_test.go).
 package integration
 
 import (
@@ -27,6 +27,10 @@ func TestMain(m *testing.M) {
 	}
 	flag.Parse()
 	configure()
+	if err := choosePart(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
 	code := m.Run()
 	if err := endCommon(); err != nil {
 		fmt.Fprintln(os.Stderr, "the server that the tests share:", err)
