@@ -47,9 +47,13 @@ func configure() {
 		set("test.run", "^("+strings.Join(underRace, "|")+")$")
 	}
 	// Tests that run side by side wait longer than they compute: some for a minute and a half, for a deadline or a lease to pass.
-	// go test always gives this flag its default.
+	// Beside the other part there is less room. go test always gives this flag its default.
 	if flag.Lookup("test.parallel").Value.String() == strconv.Itoa(runtime.GOMAXPROCS(0)) {
-		set("test.parallel", strconv.Itoa(3*runtime.GOMAXPROCS(0)))
+		times := 3
+		if os.Getenv(part) != "" {
+			times = 2
+		}
+		set("test.parallel", strconv.Itoa(times*runtime.GOMAXPROCS(0)))
 	}
 }
 
