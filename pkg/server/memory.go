@@ -40,12 +40,9 @@ func startSmall() (started func()) {
 
 // KeepSmall returns memory to the system until ctx is cancelled. Go would keep about as much
 // unused memory as is in use, and for a long time; on a small device other processes need it.
-//
-// It begins after lookEvery: a server that has just started is about to be used, and memory that is returned and taken again
-// costs a tenth of a start.
 func KeepSmall(ctx context.Context) {
 	var t tide
-	_ = wait.PollUntilContextCancel(ctx, lookEvery, false, func(context.Context) (bool, error) {
+	wait.UntilWithContext(ctx, func(context.Context) {
 		out := t.out(readMemory(), time.Now())
 		if out {
 			debug.FreeOSMemory()
@@ -53,8 +50,7 @@ func KeepSmall(ctx context.Context) {
 		if out || t.idle { // also later, since SQLite's connections are closed some time after their last use
 			trim()
 		}
-		return false, nil
-	})
+	}, lookEvery)
 }
 
 // tide tracks the rate of allocation.
