@@ -71,7 +71,7 @@ func FuzzShellQuote(f *testing.F) {
 	f.Add("'", "'\\''")
 	f.Fuzz(func(t *testing.T, a, b string) {
 		if !passable(a) || !passable(b) {
-			t.Skip()
+			t.Skip("no text of one line")
 		}
 		words := []string{a, b}
 		quoted := shellQuote(words...)
@@ -95,7 +95,7 @@ func FuzzEnvironmentQuote(f *testing.F) {
 	f.Add(`\\"`)
 	f.Fuzz(func(t *testing.T, value string) {
 		if !passable(value) {
-			t.Skip()
+			t.Skip("no text of one line")
 		}
 		quoted := environmentQuote(value)
 		if got := askShell(t, "REAP_X="+quoted+`; printf '%s\0' "$REAP_X"`); !slices.Equal(got, []string{value}) {
@@ -114,7 +114,7 @@ func FuzzSystemdQuote(f *testing.F) {
 	f.Add("plain=1")
 	f.Fuzz(func(t *testing.T, word string) {
 		if !passable(word) {
-			t.Skip()
+			t.Skip("no text of one line")
 		}
 		quoted := systemdQuote(word)
 		inner, opened := strings.CutPrefix(quoted, `"`)
