@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
 	"slices"
 	"time"
 
@@ -106,7 +107,8 @@ func (b *begun) send(piece []byte) (int, error) {
 		return 0, err
 	}
 	n, err := b.ResponseWriter.Write(piece)
-	if err != nil && !time.Now().Before(deadline) {
+	// HTTP/2 clears a deadline some time after it was asked to. So the deadline of the piece before may end this write.
+	if err != nil && (errors.Is(err, os.ErrDeadlineExceeded) || !time.Now().Before(deadline)) {
 		return n, fmt.Errorf("the client has taken nothing for %s: %w", b.patience, err)
 	}
 	return n, errors.Join(err, control.SetWriteDeadline(time.Time{}))

@@ -161,6 +161,21 @@ func TestStalledClientIsGivenUp(t *testing.T) {
 	}
 }
 
+// late is an answer whose write ends with the deadline of the one before, as HTTP/2's may.
+type late struct{ http.ResponseWriter }
+
+func (late) SetWriteDeadline(time.Time) error { return nil }
+
+func (late) Write([]byte) (int, error) { return 0, os.ErrDeadlineExceeded }
+
+// A client that takes most of its time for one piece is given up during the next: the log names the client then, too.
+func TestDeadlineOfThePieceBefore(t *testing.T) {
+	b := &begun{ResponseWriter: late{httptest.NewRecorder()}, patience: time.Hour}
+	if _, err := b.Write([]byte("a piece")); !errors.Is(err, os.ErrDeadlineExceeded) || !strings.Contains(err.Error(), "the client has taken nothing for 1h") {
+		t.Errorf("the error is %v", err)
+	}
+}
+
 // ask asks for a snapshot over TLS, and returns the answer, of which nothing has been read.
 func ask(t *testing.T, http2 bool, h http.Handler) *http.Response {
 	t.Helper()
