@@ -19,8 +19,8 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/klog/v2"
 
-	"github.com/reap-dev/reap/pkg/cli"
 	"github.com/reap-dev/reap/tests/program"
+	"github.com/reap-dev/reap/tests/program/asreap"
 	"github.com/reap-dev/reap/tests/stock"
 )
 
@@ -28,9 +28,7 @@ import (
 const patience = 2 * time.Minute
 
 func TestMain(m *testing.M) {
-	if program.IsReap() {
-		os.Exit(cli.Run(cli.UntilSignal(), os.Args, os.Stdout, os.Stderr))
-	}
+	asreap.Main()
 	// Upstream's collector logs every failure.
 	klog.LogToStderr(false)
 	klog.SetOutput(io.Discard)

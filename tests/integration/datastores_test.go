@@ -21,7 +21,7 @@ func TestEachDatastoreKeepsObjectsAndEndsCascades(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel() // it mostly waits
 			database, endpoint := open(t)
-			s := interruptedCascade(t, 200, func(s *server, _ *testing.T) { s.kill() }, "--datastore-endpoint", endpoint, "--gc-workers=4")
+			s := interrupt(t, killed, []string{"--datastore-endpoint", endpoint, "--gc-workers=4"}, &interruptedCascade{n: 200})
 			s.mustDeleteByEveryPolicy(t)
 			s.mustKeepLargeObjects(t)
 			database.Stop()

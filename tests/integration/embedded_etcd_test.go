@@ -19,7 +19,7 @@ import (
 // TestEmbeddedEtcdKeepsObjectsAndEndsCascades does what the other datastores are tried with.
 func TestEmbeddedEtcdKeepsObjectsAndEndsCascades(t *testing.T) {
 	t.Parallel()
-	s := interruptedCascade(t, 200, func(s *server, _ *testing.T) { s.kill() }, "--datastore-endpoint=etcd")
+	s := interrupt(t, killed, []string{"--datastore-endpoint=etcd"}, &interruptedCascade{n: 200})
 	s.mustDeleteByEveryPolicy(t)
 	s.mustKeepLargeObjects(t)
 	s.mustServeWhatHasNoStore(t)
@@ -63,9 +63,8 @@ func TestStoreGrowsIntoACluster(t *testing.T) {
 	s.stop(t) // while it has a datastore
 }
 
-func TestSQLiteServesWhatHasNoStore(t *testing.T) {
-	t.Parallel()
-	start(t).mustServeWhatHasNoStore(t)
+func TestWhatHasNoStoreIsServed(t *testing.T) {
+	shared(t).mustServeWhatHasNoStore(t)
 }
 
 // mustServeWhatHasNoStore looks at what of the API server asks the datastore without the store of a resource: the allocators of Services,

@@ -88,16 +88,15 @@ func TestNothingIsAcknowledgedAfterAFailedSync(t *testing.T) {
 func TestReadsGoOnWhileTheDiskTakesNoWrites(t *testing.T) {
 	t.Parallel()
 	aboutSQLite(t)
+	s := newServer(t.TempDir())
+	base := s.failingDisk(t)
+	s.start(t)
 	for number, says := range map[syscall.Errno]string{
 		syscall.EROFS:  "is read-only",
 		syscall.EIO:    "could not be used",
 		syscall.EDQUOT: "is full, or its quota is used up",
 	} {
 		t.Run(number.Error(), func(t *testing.T) {
-			t.Parallel()
-			s := newServer(t.TempDir())
-			base := s.failingDisk(t)
-			s.start(t)
 			ns := s.namespace(t, "no-writes")
 			acked := acknowledged{}
 			if err := acked.create(t.Context(), s, ns, "before"); err != nil {

@@ -16,15 +16,13 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/reap-dev/reap/pkg/cli"
 	"github.com/reap-dev/reap/tests/program"
+	"github.com/reap-dev/reap/tests/program/asreap"
 	"github.com/reap-dev/reap/tests/size"
 )
 
 func TestMain(m *testing.M) {
-	if program.IsReap() {
-		os.Exit(cli.Run(cli.UntilSignal(), os.Args, os.Stdout, os.Stderr)) // as main.go has it
-	}
+	asreap.Main()
 	flag.Parse()
 	configure()
 	if err := choosePart(); err != nil {

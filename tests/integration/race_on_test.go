@@ -12,7 +12,7 @@ const slowness = 4
 // scripts/test -race -run . tests/integration runs all.
 var underRace = []string{
 	"TestRulesHoldWithHostileUsers",                    // users, rings, kinds that come and go, and all policies at once
-	"TestCascadeSurvivesSIGTERM",                       // a stop in the middle of the work, and a start with work waiting
+	"TestDeletionsSurviveSIGTERM",                      // a stop in the middle of the work, and a start with work waiting
 	"TestOrphaningLeavesDependentsAndTheirOtherOwners", // the second queue
 	"TestCRDIsCreatedAndDeletedRepeatedly",             // monitors that start and end
 	"TestNamespaceWithWorkloadsInItEnds",               // the controllers

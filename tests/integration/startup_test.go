@@ -4,11 +4,12 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 )
 
-// TestSIGTERMDuringStart asks a server to end at several points of its start: it does so in order, and
-// leaves nothing that is in the way of the next.
+// TestSIGTERMDuringStart asks one process after the other to end, each at a later point of its start: it does so in order, and leaves
+// nothing that is in the way of the next.
 func TestSIGTERMDuringStart(t *testing.T) {
 	t.Parallel()
 	made := func(name string) func(*server, context.Context) error {
@@ -17,30 +18,37 @@ func TestSIGTERMDuringStart(t *testing.T) {
 			return err
 		}
 	}
-	for name, reached := range map[string]func(*server, context.Context) error{
-		"directory locked":      made("lock"),
-		"database made":         made(storeFolder()),
-		"certificates made":     made("pki"),
-		"API server starts":     made("admin.kubeconfig"),
-		"API server is serving": (*server).serves,
+	s := newServer(t.TempDir())
+	watchLog(t, s)
+	t.Cleanup(s.kill)
+	logged := 0
+	for _, point := range []struct {
+		name    string
+		reached func(*server, context.Context) error
+	}{
+		{"directory locked", made("lock")},
+		{"database made", made(storeFolder())},
+		{"certificates made", made("pki")},
+		{"API server starts", made("admin.kubeconfig")},
+		{"API server is serving", (*server).serves},
 	} {
-		t.Run(name, func(t *testing.T) {
-			s := newServer(t.TempDir())
-			watchLog(t, s)
-			t.Cleanup(s.kill)
-			if err := s.begin(); err != nil {
-				t.Fatal(err)
+		if err := s.begin(); err != nil {
+			t.Fatal(err)
+		}
+		await(t, point.name, func(ctx context.Context) (bool, any) {
+			// The process before may have got as far before it ended.
+			if !strings.Contains(string(s.logFrom(int64(logged))), "reap is starting") {
+				return false, "nothing in the log"
 			}
-			await(t, name, func(ctx context.Context) (bool, any) {
-				err := reached(s, ctx)
-				return err == nil, err
-			})
-			s.stop(t)
-			s.restart(t)
-			s.mustWork(t)
-			s.stop(t)
+			err := point.reached(s, ctx)
+			return err == nil, err
 		})
+		s.stop(t)
+		logged = len(s.logFrom(0))
 	}
+	s.restart(t)
+	s.mustWork(t)
+	s.stop(t)
 }
 
 // serves returns nil if the API server answers, whether or not the collector runs already.

@@ -1,5 +1,5 @@
-// Package program says what tests run as reap, on which datastore, and where it logs. They run the built binary that users have, or the
-// test binary itself, which has the race detector where the tests have it.
+// Package program says what tests run as reap, on which datastore, and where it logs. They run the built binary that users have, or with
+// the race detector the test binary itself.
 package program
 
 import (
@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// asReap makes a test binary run as reap, in its TestMain.
+	// asReap makes a test binary run as reap.
 	asReap = "REAP_TEST_AS_PROGRAM"
 	// built names the binary that scripts/build has made; scripts/test sets it.
 	built = "REAP_BINARY"
@@ -25,10 +25,18 @@ const (
 // servers counts the log files of this process.
 var servers atomic.Int64
 
-// IsReap tells a test binary's TestMain to run as reap.
+// IsReap reports whether a test has started this process as reap. Package asreap asks.
 func IsReap() bool { return os.Getenv(asReap) != "" }
 
-// Path is the program: the built binary if there is one, else the test binary itself.
+// Built returns an error if nobody has said where the built binary is. The error names what does.
+func Built() error {
+	if os.Getenv(built) == "" {
+		return fmt.Errorf("%s does not name a reap to test: run ./scripts/test, which builds one, or set it to bin/reap's absolute path after ./scripts/build", built)
+	}
+	return nil
+}
+
+// Path is the program: the built binary if there is one, else the test binary itself, which is reap with the race detector.
 func Path() string {
 	if path := os.Getenv(built); path != "" {
 		return path
