@@ -205,12 +205,12 @@ func TestKubectlCompletesWithTheServersObjects(t *testing.T) {
 func TestKubectlPlugins(t *testing.T) {
 	s := shared(t)
 	k := s.kubectl(t)
-	program, err := os.Executable()
+	target, err := filepath.EvalSymlinks(program.Path())
 	if err != nil {
 		t.Fatal(err)
 	}
 	bin := t.TempDir()
-	if err := os.Symlink(program, filepath.Join(bin, "kubectl-reap")); err != nil {
+	if err := os.Symlink(target, filepath.Join(bin, "kubectl-reap")); err != nil {
 		t.Fatal(err)
 	}
 	script := "#!/bin/sh\necho \"$KUBECONFIG\" \"$@\"\nexit 7\n"
