@@ -49,7 +49,7 @@ func Command(env []string, args ...string) *exec.Cmd { return command(Path(), en
 
 // Server is Command for a server whose collector checks its own graph. With the race detector it is the test binary itself, so that
 // races are found in it. CheckLog says whether either has found something. Memory is plenty where tests run: a server collects its
-// garbage less often than it would by itself, which is a tenth of a start's work.
+// garbage less often than it would by itself, which saves a thirtieth of a start's work.
 func Server(env []string, args ...string) *exec.Cmd {
 	env = append([]string{"REAP_GC_CHECK=1s", "GOGC=200"}, env...)
 	if race {
