@@ -185,10 +185,14 @@ func (s *Server) build(ctx context.Context, o Options) (*aggregatorapiserver.API
 		authn.Authenticator = union.NewFailOnError(authn.Authenticator, anonymous.NewAuthenticator(allowAnonymous()))
 	}
 	// withReading, withNotes and the guard of the store are innermost, where the caller and the request are known. Counting
-	// users is outermost.
+	// users and taking leave of them are outermost.
 	chainOf := config.Aggregator.GenericConfig.BuildHandlerChainFunc
 	config.Aggregator.GenericConfig.BuildHandlerChainFunc = func(h http.Handler, c *genericapiserver.Config) http.Handler {
-		return s.users.counting(chainOf(guarded(withReading(withNotes(h, o.Notes)), o.Store), c), c)
+		all := s.users.counting(chainOf(guarded(withReading(withNotes(h, o.Notes)), o.Store), c), c)
+		if o.Shared {
+			return all
+		}
+		return new(farewell).to(all)
 	}
 	endless := config.Aggregator.GenericConfig.LongRunningFunc
 	config.Aggregator.GenericConfig.LongRunningFunc = func(r *http.Request, info *request.RequestInfo) bool {

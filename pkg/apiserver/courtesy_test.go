@@ -79,7 +79,7 @@ func TestUsersGoFirst(t *testing.T) {
 func TestNoCourtesyAfterTheEnd(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		var u courtesy
-		u.came()
+		u.users.came()
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		if got := waited(ctx, &u); got != 0 {

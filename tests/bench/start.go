@@ -12,7 +12,7 @@ import (
 )
 
 // start measures the time from the start of a server's process until it is ready, and until its collector has made a first
-// decision: to delete an object whose owner does not exist.
+// decision: to delete an object whose owner does not exist. It also measures how long the server takes to stop.
 func (b *bench) start(ctx context.Context) error {
 	dir, err := b.newDir()
 	if err != nil {
@@ -68,7 +68,12 @@ func (b *bench) startOne(ctx context.Context, dir, what string, limit *budget, n
 		return err
 	}
 	b.report.add("start", what+", to the first decision", time.Since(s.began).Seconds(), "s", nil)
-	return s.stop()
+	began := time.Now()
+	if err := s.stop(); err != nil {
+		return err
+	}
+	b.report.add("start", what+", from SIGTERM to the end", time.Since(began).Seconds(), "s", nil)
+	return nil
 }
 
 // awaitReadyz asks over the network, as a load balancer would.
