@@ -35,7 +35,7 @@ func (u *courtesy) counting(h http.Handler, c *genericapiserver.Config) http.Han
 // letUsersGoFirst returns when no user waits for an answer, after patience, or when ctx
 // is cancelled.
 func (u *courtesy) letUsersGoFirst(ctx context.Context) {
-	none := u.users.gone()
+	none, _ := u.users.gone()
 	if none == nil {
 		return
 	}

@@ -6,12 +6,14 @@ import "sync"
 type crowd struct {
 	mu   sync.Mutex // protects what follows
 	n    int
+	ever int           // how many have come
 	none chan struct{} // closed when n is 0 again; nil while it is
 }
 
 func (c *crowd) came() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.ever++
 	if c.n++; c.n == 1 {
 		c.none = make(chan struct{})
 	}
@@ -26,9 +28,10 @@ func (c *crowd) went() {
 	}
 }
 
-// gone returns a channel that is closed when all of now and all who come meanwhile have gone; nil if nobody is there.
-func (c *crowd) gone() <-chan struct{} {
+// gone returns a channel that is closed when all of now and all who come meanwhile have gone; nil if nobody is there. ever is how many
+// have come so far.
+func (c *crowd) gone() (left <-chan struct{}, ever int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.none
+	return c.none, c.ever
 }

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// farewellTime is how long clients have to read that the server stops, before it closes their connections.
+// farewellTime is how long clients have to read the last answer, and that the server stops, before it closes their connections.
 const farewellTime = 100 * time.Millisecond
 
 // farewell closes connections without requests soon after the server has stopped listening.
@@ -32,16 +32,20 @@ func (f *farewell) to(h http.Handler) http.Handler {
 	})
 }
 
-// bid waits until all requests have been answered, and closes what connections are left. As long as a request remains, such as
-// one without an end, the server waits for it as it does by itself.
+// bid waits until no request has been there for farewellTime, in which the last answer is sent, too. Then it closes what connections are
+// left. As long as a request remains, such as one without an end, the server waits for it as it does by itself.
 func (f *farewell) bid(server *http.Server) {
-	for {
-		time.Sleep(farewellTime)
-		left := f.requests.gone()
-		if left == nil {
+	for before := -1; ; {
+		left, ever := f.requests.gone()
+		if left != nil {
+			<-left
+			continue
+		}
+		if ever == before {
 			break
 		}
-		<-left
+		before = ever
+		time.Sleep(farewellTime)
 	}
 	_ = server.Close() // it has closed its listener, and says so; there are no other errors
 }

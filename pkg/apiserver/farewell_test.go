@@ -101,18 +101,47 @@ func TestIdleConnectionsAreClosedSoonAfterTheListener(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		paths  []string
-		at, by time.Duration
+		slow   time.Duration
+		at, by time.Duration // Shutdown looks ever more seldom, every half a second at last
 	}{
-		{"nobody is there", nil, 0, farewellTime},
-		{"a connection is idle", []string{"/"}, farewellTime, 2 * farewellTime},
-		// Shutdown looks every half a second.
-		{"a request is being answered", []string{"/", "/slow"}, 10 * time.Second, 11 * time.Second},
+		{"nobody is there", nil, 0, 0, farewellTime},
+		{"a connection is idle", []string{"/"}, 0, farewellTime, 2 * farewellTime},
+		{"a request is being answered", []string{"/", "/slow"}, 10 * time.Second, 10 * time.Second, 11 * time.Second},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			bubble.Test(t, func(t *testing.T) {
-				if took := stopping(t, new(farewell).to, 10*time.Second, c.paths...); took < c.at || took > c.by {
+				if took := stopping(t, new(farewell).to, c.slow, c.paths...); took < c.at || took > c.by {
 					t.Errorf("the server stopped after %s, not between %s and %s", took, c.at, c.by)
 				}
+			})
+		})
+	}
+}
+
+// A handler returns before the end of its answer is sent.
+func TestConnectionsAreKeptForAWhileAfterTheLastRequest(t *testing.T) {
+	for _, c := range []struct {
+		name              string
+		comes, goes, want time.Duration
+	}{
+		{"none", time.Hour, time.Hour, farewellTime},
+		{"one that is there", 0, 10 * time.Second, 10*time.Second + farewellTime},
+		{"one that ends in the meantime", 0, farewellTime / 2, farewellTime/2 + farewellTime},
+		{"one that comes and ends in the meantime", farewellTime / 4, farewellTime / 2, 2 * farewellTime},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
+				var f farewell
+				came := time.AfterFunc(c.comes, f.requests.came)
+				went := time.AfterFunc(c.goes, f.requests.went)
+				synctest.Wait()
+				began := time.Now()
+				f.bid(new(http.Server))
+				if took := time.Since(began); took != c.want {
+					t.Errorf("connections were closed after %s, want %s", took, c.want)
+				}
+				came.Stop()
+				went.Stop()
 			})
 		})
 	}
