@@ -144,7 +144,11 @@ func (c *Checked) rows(ctx context.Context, tx *sql.Tx, progress func(done, all 
 		r.whole = created.Valid && deleted.Valid && prev.Valid && lease.Valid
 		c.Rows++
 		progress(c.Rows, all)
-		if what := r.wrong(before, compacted, places); what != "" {
+		what := r.wrong(before, compacted)
+		if what == "" && r.deleted == 0 && !bookkeeping(r.name) {
+			what = places.wrong(r.name, r.value)
+		}
+		if what != "" {
 			c.problem("revision %d, %q: %s", r.id, r.name, what)
 		}
 		if before.name != r.name && before.live() {
@@ -162,8 +166,8 @@ func (c *Checked) rows(ctx context.Context, tx *sql.Tx, progress func(done, all 
 // live reports whether a key exists whose newest row this is.
 func (r kineRow) live() bool { return r.name != "" && r.deleted == 0 && !bookkeeping(r.name) }
 
-// wrong says what is wrong with a row; "" is nothing. before is the row in front of it, by name and revision.
-func (r kineRow) wrong(before kineRow, compacted int64, places places) string {
+// wrong says what is wrong with a row but for its value; "" is nothing. before is the row in front of it, by name and revision.
+func (r kineRow) wrong(before kineRow, compacted int64) string {
 	switch {
 	case r.name == "":
 		return "it has no name"
@@ -191,9 +195,6 @@ func (r kineRow) wrong(before kineRow, compacted int64, places places) string {
 		return fmt.Sprintf("it does not fit revision %d of the same key: a key is created when there is none", before.id)
 	case r.create > 0 && r.create != before.createdAt():
 		return fmt.Sprintf("it was created at revision %d, and at %d according to revision %d", r.create, before.createdAt(), before.id)
-	}
-	if r.deleted == 0 {
-		return places.wrong(r.name, r.value)
 	}
 	return ""
 }

@@ -38,7 +38,7 @@ func seedOf(t *testing.T) uint64 {
 }
 
 // object is a value as the API server stores it.
-func object(t *testing.T, key string, random *rand.Rand) string {
+func object(t testing.TB, key string, random *rand.Rand) string {
 	t.Helper()
 	name := path.Base(key)
 	notes := map[string]string{"note": strings.Repeat(key, 1+random.IntN(60))}

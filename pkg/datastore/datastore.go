@@ -63,7 +63,9 @@ type Store struct {
 	engine interface{ stop() }
 	kine   bool // the engine is a database behind kine
 	socket *socket
-	disk   *disk           // nil if the database is elsewhere
+	disk   *disk // nil if the database is elsewhere
+	// verify is Verify on a thread of its own; nil if the database is elsewhere.
+	verify func(ctx context.Context, progress func(done, all int64)) (Checked, error)
 	ended  <-chan struct{} // closed when the engine has stopped by itself; nil if it never does
 	// unwatch ends the watch for outages; nil if there is none, as for SQLite, whose disk says by itself what is wrong.
 	unwatch func()
@@ -145,6 +147,11 @@ func Start(ctx context.Context, o Options) (*Store, error) {
 		return nil, fmt.Errorf("opening the datastore (%s): %w", scheme(endpointURL), withoutPassword(k.err, endpointURL))
 	}
 	s := &Store{Endpoints: k.kine.endpoints, Compacts: compactEvery(endpointURL) > 0, Client: k.kine.client, engine: k.kine, kine: k.kine.grpc != nil, socket: sock, disk: k.kine.disk}
+	if o.Endpoint == "" {
+		s.verify = func(ctx context.Context, progress func(done, all int64)) (Checked, error) {
+			return verifySQLite(ctx, o.Dir, progress)
+		}
+	}
 	if err := s.try(startCtx); err != nil {
 		s.Stop()
 		return nil, fmt.Errorf("using the datastore (%s): %w", scheme(endpointURL), withoutPassword(err, endpointURL))
@@ -174,7 +181,7 @@ func startWithEtcd(ctx context.Context, o Options) (*Store, error) {
 		sock.close()
 		return nil, fmt.Errorf("opening the datastore (etcd): %w", err)
 	}
-	s := &Store{Endpoints: []string{sock.url()}, Compacts: true, Client: e.client, engine: e, socket: sock, disk: e.disk, ended: e.member.StopNotify()}
+	s := &Store{Endpoints: []string{sock.url()}, Compacts: true, Client: e.client, engine: e, socket: sock, disk: e.disk, ended: e.member.StopNotify(), verify: e.verify}
 	if o.Full {
 		s.disk.refuse(&trouble{kind: full, dir: s.disk.dir, err: unix.ENOSPC})
 		return s, nil // the canary would only be refused

@@ -65,6 +65,7 @@ const (
 // etcd is an etcd of one member. It listens on no network: the API server calls it in process, and the socket in the data
 // directory is for the API server's checks and for etcdctl.
 type etcd struct {
+	dir      string // the data directory
 	member   *etcdserver.EtcdServer
 	services services
 	grpc     *grpc.Server
@@ -196,7 +197,7 @@ func startEtcd(ctx context.Context, o Options, sock *socket) (_ *etcd, err error
 		return nil, err
 	}
 	runCtx, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	e := &etcd{member: member, cancel: cancel, quota: quota, services: servicesOf(member), disk: newDisk(etcdDir(o.Dir), o.Reserve, o.Metrics)}
+	e := &etcd{dir: o.Dir, member: member, cancel: cancel, quota: quota, services: servicesOf(member), disk: newDisk(etcdDir(o.Dir), o.Reserve, o.Metrics)}
 	defer func() {
 		if err != nil {
 			e.stop()

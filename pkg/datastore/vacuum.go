@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
 
@@ -24,7 +25,7 @@ type Compacted struct {
 // showEvery is how often a compaction looks how far it has come.
 const showEvery = 200 * time.Millisecond
 
-// CompactSQLite writes the database of a data directory anew, without free pages, and puts the new file into the old
+// CompactSQLite writes the database of a data directory anew, without free pages and with new indexes, and puts the new file into the old
 // one's place once it is complete, checked and on the disk. If it is interrupted, the old file stays. The caller makes
 // sure that no server uses the data directory.
 func CompactSQLite(ctx context.Context, dir string, progress func(done, all int64)) (c Compacted, err error) {
@@ -151,7 +152,7 @@ func writeAnew(ctx context.Context, from, to string, progress func(done, all int
 			}
 		}
 	}()
-	if _, err := db.ExecContext(ctx, "VACUUM INTO ?", to); err != nil {
+	if err := copyTables(ctx, db, to); err != nil {
 		return err
 	}
 	var want summary
@@ -160,7 +161,7 @@ func writeAnew(ctx context.Context, from, to string, progress func(done, all int
 	}
 	return readSQLite(ctx, to, func(db *sql.DB) error {
 		var verdict string
-		if err := db.QueryRowContext(ctx, "PRAGMA quick_check(1)").Scan(&verdict); err != nil {
+		if err := db.QueryRowContext(ctx, "PRAGMA integrity_check(1)").Scan(&verdict); err != nil {
 			return err
 		}
 		if verdict != "ok" {
@@ -177,11 +178,84 @@ func writeAnew(ctx context.Context, from, to string, progress func(done, all int
 	})
 }
 
+// copyTables copies the tables of a database into an empty file, and makes their indexes there from the copies. VACUUM would copy an
+// index as it is, with what is broken in it.
+func copyTables(ctx context.Context, db *sql.DB, to string) (err error) {
+	if _, err := db.ExecContext(ctx, "ATTACH ? AS anew", to); err != nil {
+		return err
+	}
+	defer func() {
+		_, detachErr := db.ExecContext(context.WithoutCancel(ctx), "DETACH anew")
+		err = errors.Join(err, detachErr)
+	}()
+	// A copy that is cut off is thrown away, and the caller syncs a whole one.
+	for _, pragma := range []string{"PRAGMA anew.journal_mode = OFF", "PRAGMA anew.synchronous = OFF"} {
+		if _, err := db.ExecContext(ctx, pragma); err != nil {
+			return err
+		}
+	}
+	tables, indexes, err := definitions(ctx, db)
+	if err != nil {
+		return err
+	}
+	tx, err := db.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = tx.Rollback() }() // after the commit it does nothing
+	var statements []string
+	for _, t := range tables {
+		statements = append(statements, t.inside("anew"), fmt.Sprintf("INSERT INTO anew.%[1]q SELECT * FROM main.%[1]q NOT INDEXED", t.name))
+	}
+	for _, i := range indexes {
+		statements = append(statements, i.inside("anew"))
+	}
+	// The highest revision that was ever given out, also if its row is gone.
+	statements = append(statements, "DELETE FROM anew.sqlite_sequence", "INSERT INTO anew.sqlite_sequence SELECT * FROM main.sqlite_sequence")
+	for _, s := range statements {
+		if _, err := tx.ExecContext(ctx, s); err != nil {
+			return err
+		}
+	}
+	return tx.Commit()
+}
+
+// definition is what SQLite's schema says of a table or an index.
+type definition struct{ kind, name, sql string }
+
+// inside returns the statement that makes it in an attached database.
+func (d definition) inside(database string) string {
+	_, rest, _ := strings.Cut(d.sql, d.kind) // SQLite writes "CREATE TABLE name" and "CREATE [UNIQUE] INDEX name", in capitals
+	head := strings.TrimSuffix(d.sql, d.kind+rest)
+	return head + d.kind + " " + database + "." + strings.TrimSpace(rest)
+}
+
+// definitions returns the tables and the indexes that have statements; SQLite makes the others itself.
+func definitions(ctx context.Context, db *sql.DB) (tables, indexes []definition, err error) {
+	rows, err := db.QueryContext(ctx, "SELECT upper(type), name, sql FROM main.sqlite_master WHERE type IN ('table', 'index') AND sql IS NOT NULL AND name NOT LIKE 'sqlite_%'")
+	if err != nil {
+		return nil, nil, err
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	for rows.Next() {
+		var d definition
+		if err := rows.Scan(&d.kind, &d.name, &d.sql); err != nil {
+			return nil, nil, err
+		}
+		if d.kind == "TABLE" {
+			tables = append(tables, d)
+		} else {
+			indexes = append(indexes, d)
+		}
+	}
+	return tables, indexes, rows.Err()
+}
+
 // summary is what a copy of a database must share with it.
 type summary struct{ Rows, Newest, Next int64 }
 
 func (s *summary) read(ctx context.Context, db *sql.DB) error {
-	return db.QueryRowContext(ctx, "SELECT (SELECT count(*) FROM kine), (SELECT ifnull(max(id), 0) FROM kine), "+
+	return db.QueryRowContext(ctx, "SELECT (SELECT count(*) FROM kine NOT INDEXED), (SELECT ifnull(max(id), 0) FROM kine), "+
 		"(SELECT ifnull(max(seq), 0) FROM sqlite_sequence WHERE name = 'kine')").Scan(&s.Rows, &s.Newest, &s.Next)
 }
 
