@@ -38,9 +38,25 @@ func newGate(now func() time.Time, log *logrus.Entry) *gate {
 	return &gate{now: now, log: log, change: make(chan struct{})}
 }
 
-// follow keeps the gate in step with the API server until ctx ends.
-func (g *gate) follow(ctx context.Context, client typedcorev1.ConfigMapsGetter) {
+// follow keeps the gate in step with the API server until ctx ends. The gate stays shut until verified is closed; nil for no wait.
+func (g *gate) follow(ctx context.Context, client typedcorev1.ConfigMapsGetter, verified <-chan struct{}) {
+	if verified != nil {
+		began := g.now()
+		select {
+		case <-verified:
+		case <-ctx.Done():
+			return
+		}
+		g.waited(began)
+	}
 	pause.Watch(ctx, client, g.set, g.failed)
+}
+
+// waited takes the time since began for a pause.
+func (g *gate) waited(began time.Time) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.periods = append(slices.Clone(g.periods), decide.Pause{From: began, To: g.now()})
 }
 
 // set takes the state that the API server has returned.

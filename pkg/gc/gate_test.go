@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/sirupsen/logrus"
+	"k8s.io/client-go/kubernetes/fake"
 
 	"github.com/reap-dev/reap/pkg/gc/act"
 	"github.com/reap-dev/reap/pkg/gc/graph"
@@ -39,6 +40,34 @@ func TestNothingIsWrittenBeforeThePauseIsKnown(t *testing.T) {
 	if err := g.allow(); err != nil {
 		t.Errorf("it was not paused when last read: %v", err)
 	}
+}
+
+// TestNothingIsWrittenBeforeTheStoreIsVerified: also if the pause could be read, and the time counts as a pause.
+func TestNothingIsWrittenBeforeTheStoreIsVerified(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		g := newGate(time.Now, quiet())
+		verified := make(chan struct{})
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			g.follow(ctx, fake.NewClientset().CoreV1(), verified)
+		}()
+		began := time.Now()
+		time.Sleep(time.Hour)
+		if err := g.allow(); !errors.Is(err, act.ErrPaused) {
+			t.Errorf("a call before the store is verified: %v, want it refused", err)
+		}
+		close(verified)
+		if !g.wait(t.Context()) || g.allow() != nil {
+			t.Error("the gate stays shut after the store has been verified")
+		}
+		if took := g.pauses().Within(began, time.Now()); took < time.Hour {
+			t.Errorf("%s of an hour count as paused", took)
+		}
+		cancel()
+		<-done
+	})
 }
 
 func TestWritesAreRefusedInAPause(t *testing.T) {

@@ -81,7 +81,11 @@ type Options struct {
 	Pauser *rest.Config
 	// NoCycleDetection leaves rings of objects in foreground deletion as they are.
 	NoCycleDetection bool
-	Log              *logrus.Entry
+	// Verified is closed when it is known that the store is whole; until then the collector writes nothing, as in a pause, since what a
+	// damaged store says of an owner proves nothing. Unverified says why it is not known yet, for reports. Both are nil if nobody looks.
+	Verified   <-chan struct{}
+	Unverified func() string
+	Log        *logrus.Entry
 }
 
 // Collector joins the parts of one run of the collector. Make a new one for each run.
@@ -104,8 +108,11 @@ type Collector struct {
 	workers  int
 	timeout  Timeout
 	check    time.Duration
-	log      *logrus.Entry
-	now      func() time.Time
+	// verified and unverified are the Options' fields.
+	verified   <-chan struct{}
+	unverified func() string
+	log        *logrus.Entry
+	now        func() time.Time
 	// planning holds a token while somebody makes a plan.
 	planning chan struct{}
 
@@ -127,6 +134,7 @@ func newCollector(o Options, queueOf func(name string, shape func(graph.Key) (st
 		workers:  workers(o.Workers),
 		timeout:  o.SyncTimeout,
 		check:    o.Check,
+		verified: o.Verified, unverified: o.Unverified,
 		tally:    &tally{},
 		cascades: &cascades{},
 		tell:     newTeller(o.Log),
@@ -266,7 +274,7 @@ func (c *Collector) run(ctx context.Context, started func()) error {
 	var observing, working sync.WaitGroup
 	defer observing.Wait()
 	observing.Go(func() { cancel(c.observer.Run(ctx, cancel)) })
-	observing.Go(func() { c.gate.follow(ctx, maps) })
+	observing.Go(func() { c.gate.follow(ctx, maps, c.verified) })
 	observing.Go(func() { c.guard.run(ctx, pauser) })
 	if c.waitForFirstLists(ctx) {
 		c.mu.Lock()

@@ -56,6 +56,8 @@ func (q *queue) report(name string) report.Queue {
 func (c *Collector) pauseReport() *pause.State {
 	s, known := c.gate.paused()
 	switch {
+	case !known && c.unverified != nil && c.unverified() != "":
+		return &pause.State{Paused: true, Reason: c.unverified()}
 	case !known:
 		return &pause.State{Paused: true, Reason: "it is not known yet whether the collector is paused"}
 	case s.Paused:

@@ -17,11 +17,17 @@ func readiness(collectors *gc.Registry) apiserver.Note {
 
 // storeReadiness adds a note about the datastore to /readyz. One that takes no writes still answers reads, and the API
 // is where its users find that out.
-func storeReadiness(store *datastore.Store) apiserver.Note {
+func storeReadiness(store *datastore.Store, check *storeCheck) apiserver.Note {
 	return apiserver.Note{Name: "reap-datastore", Text: func(known bool) string {
 		code, text := store.Refusal()
 		if code != 0 && !known {
 			return "takes no writes"
+		}
+		if held := check.why(); text == "" && held != "" {
+			if !known {
+				return "not checked yet, or damaged; the collector is held"
+			}
+			return held
 		}
 		return text
 	}}

@@ -74,6 +74,7 @@ type server struct {
 	started func() // is called when the server is ready
 	notify  notifier
 	maker   *snapshot.Maker
+	check   *storeCheck
 	down    *outage.Outage
 }
 
@@ -123,6 +124,8 @@ func (s *server) run(ctx context.Context) (err error) {
 	if s.etcd() {
 		registerEtcd()
 	}
+	s.check = newStoreCheck(store)
+	s.check.register(legacyregistry.Registerer())
 	s.maker = s.newMaker(store)
 
 	// Hold the lock until the API server has loaded the files, so that no key is replaced without its certificate.
@@ -152,7 +155,7 @@ func (s *server) run(ctx context.Context) (err error) {
 		Handlers:              handlers(s.maker),
 		LongRunning:           []string{snapshot.Path},
 		Runs:                  func(controller string) bool { return !s.cfg.Disabled(controller) },
-		Notes:                 []apiserver.Note{readiness(gc.Running), storeReadiness(store)},
+		Notes:                 []apiserver.Note{readiness(gc.Running), storeReadiness(store, s.check)},
 		Args:                  s.cfg.KubeAPIServerArgs,
 	})
 	if err != nil {
@@ -214,7 +217,7 @@ func (s *server) serve(ctx context.Context, dir *dataDir, store *datastore.Store
 	})
 	running := make(chan struct{})
 	parts.Go(func() {
-		w := &workload{cfg: s.cfg, api: api, access: access, running: running}
+		w := &workload{cfg: s.cfg, api: api, access: access, running: running, verified: s.check.whole, unverified: s.check.why}
 		if err := w.run(ctx); err != nil {
 			fail(err)
 		}
@@ -222,6 +225,7 @@ func (s *server) serve(ctx context.Context, dir *dataDir, store *datastore.Store
 	select {
 	case <-running:
 		s.started()
+		parts.Go(func() { s.check.run(ctx) })
 		if err := s.announce(dir, access); err != nil {
 			fail(err)
 		}

@@ -36,6 +36,9 @@ type workload struct {
 	// running is closed once controllers and collector run, or this server waits to lead.
 	running chan struct{}
 	once    sync.Once
+	// verified is closed when the store is known to be whole, and unverified says why it is not yet. Nil if nobody looks.
+	verified   <-chan struct{}
+	unverified func() string
 }
 
 // run works until ctx is cancelled or a part fails, and returns when all goroutines have
@@ -107,7 +110,16 @@ func (w *workload) lead(ctx context.Context, fence func(*rest.Config) *rest.Conf
 	if err != nil {
 		return err
 	}
-	parts.Go(func() { watch(ctx) })
+	parts.Go(func() {
+		if w.verified != nil {
+			select {
+			case <-w.verified:
+			case <-ctx.Done():
+				return
+			}
+		}
+		watch(ctx)
+	})
 	controllersRun, collectorRuns := runs(), runs()
 	part("a controller", func(ctx context.Context) error {
 		return controllers.Run(ctx, controllers.Options{
@@ -140,6 +152,8 @@ func (w *workload) lead(ctx context.Context, fence func(*rest.Config) *rest.Conf
 				Guard:            w.cfg.GC.Guard,
 				Pauser:           fence(w.api.PauserConfig()),
 				NoCycleDetection: !w.cfg.GC.CycleDetection,
+				Verified:         w.verified,
+				Unverified:       w.unverified,
 				Log:              logrus.WithField("component", "gc"),
 			}, collectorRuns)
 		})

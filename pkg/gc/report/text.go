@@ -256,6 +256,9 @@ func pauseText(p *pause.State, now time.Time) string {
 	if p.Reason != "" {
 		text += ": " + oneLine(p.Reason)
 	}
+	if p.By == "" && p.Since.IsZero() {
+		return text // it is no pause of anybody's, and ends by itself
+	}
 	return text + "; reap resume ends it"
 }
 
