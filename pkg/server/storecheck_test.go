@@ -28,8 +28,8 @@ func TestCollectorIsHeldUntilTheStoreIsWhole(t *testing.T) {
 		c.verify = func(_ context.Context, progress func(done, all int64)) (datastore.Checked, bool, error) {
 			time.Sleep(10 * time.Second)
 			progress(1, 4)
-			if why := c.why(); !strings.Contains(why, "25 % done, about 30s left") {
-				t.Errorf("check %d: a quarter was read in ten seconds, and it says %q", checks, why)
+			if why := c.why(); checks == 0 && !strings.Contains(why, "25 % done, about 30s left") {
+				t.Errorf("a quarter was read in ten seconds, and it says %q", why)
 			}
 			answer := answers[checks]
 			checks++
