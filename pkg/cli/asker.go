@@ -82,8 +82,9 @@ func (a *asker) list(ctx context.Context) error {
 		return fmt.Errorf("the list of the cluster could not be completed: %w", a.server.failed(err))
 	}
 	a.listed = listed
+	rules, absent := a.rules(ctx)
 	a.basis = report.Basis{
-		Source: report.FromListing, Rules: a.rules(ctx), Note: a.note, Objects: listed.Graph.Stats().Nodes,
+		Source: report.FromListing, Rules: rules, NoCollector: absent, Note: a.note, Objects: listed.Graph.Stats().Nodes,
 	}
 	for _, g := range listed.Gaps {
 		a.basis.Incomplete = append(a.basis.Incomplete, report.Gap{What: g.What, Why: g.Err.Error()})
@@ -92,20 +93,22 @@ func (a *asker) list(ctx context.Context) error {
 }
 
 // rules returns whose rules say what happens next: reap's if its collector is known to run, here or in another server.
-// The version tells a server of reap to a caller who may not ask its collector.
-func (a *asker) rules(ctx context.Context) string {
+// absent is true if the server is reap's, and says that no collector works on its objects. The version tells a server of reap to a caller who may not ask its collector.
+func (a *asker) rules(ctx context.Context) (rules string, absent bool) {
 	var s report.Status
 	err := a.server.report(ctx, "status", nil, &s)
 	var un *unanswered
 	switch {
 	case err == nil && (s.Running || s.Elsewhere):
-		return report.RulesOfReap
+		return report.RulesOfReap, false
+	case err == nil:
+		return report.RulesOfKubernetes, true
 	case errors.As(err, &un) && un.forbidden:
 		if d, err := discovery.NewDiscoveryClientForConfig(a.server.config); err == nil {
 			if v, err := d.ServerVersion(); err == nil && strings.HasSuffix(v.GitVersion, "+reap") {
-				return report.RulesOfReap
+				return report.RulesOfReap, false
 			}
 		}
 	}
-	return report.RulesOfKubernetes
+	return report.RulesOfKubernetes, false
 }

@@ -84,7 +84,7 @@ func runDelete(c *cli.Context, client *config.Client) error {
 		return failed(fmt.Errorf("%w; nothing was deleted", err))
 	}
 	fmt.Fprintf(d.talk, "server  %s (from %s)\n\n", server.config.Host, server.source)
-	d.byReap = p.Basis.Source == report.FromCollector
+	d.byReap, d.paused, d.absent = p.Basis.Source == report.FromCollector, p.Pause != nil && p.Pause.Paused, p.Basis.NoCollector
 	d.flags, _ = sameServer(client)
 	if err := server.describePlan(c.Context, &p); err != nil {
 		return failed(fmt.Errorf("%w; nothing was deleted", err))
@@ -103,6 +103,12 @@ func question(p report.Plan) string {
 	text := fmt.Sprintf("\nDelete %s?", plural(p.Totals.Gone+p.Totals.Stuck, "object"))
 	if p.Totals.Stuck > 0 {
 		text += fmt.Sprintf(" %d of them would stay, Terminating.", p.Totals.Stuck)
+	}
+	switch {
+	case p.Basis.NoCollector:
+		text += " No collector runs: nothing follows the DELETE until one does."
+	case p.Pause != nil && p.Pause.Paused:
+		text += " The collector is paused: nothing follows the DELETE until reap resume."
 	}
 	return text
 }
@@ -123,6 +129,8 @@ type deletion struct {
 	talk    io.Writer // where people are told
 	flags   string    // that name the server, for commands to copy
 	byReap  bool      // a collector of reap answers
+	paused  bool      // that collector was paused when the plan was made
+	absent  bool      // no collector runs in the reap server
 }
 
 // run deletes, and waits.
@@ -154,7 +162,9 @@ func (d *deletion) run(c *cli.Context, format string, p report.Plan) error {
 	if err := print(c.App.Writer, format, done); err != nil {
 		return failed(err)
 	}
-	if f == nil && d.byReap {
+	if f == nil && (d.paused || d.absent) {
+		fmt.Fprintln(d.talk, d.goesOn(nil))
+	} else if f == nil && d.byReap {
 		fmt.Fprintf(d.talk, "'reap status --watch%s' shows how the cascade gets on\n", d.flags)
 	}
 	return failed(errors.Join(refused, waiting))
@@ -291,6 +301,9 @@ func (d *deletion) wait(ctx context.Context, f *follower, done *report.Deleted) 
 		if err := trouble; err != nil {
 			lines = append(lines, "the server does not answer; asking again: "+oneLine(err))
 		} else if stalled >= heldAfter {
+			if d.paused || d.absent {
+				lines = append(lines, d.goesOn(nil))
+			}
 			lines = append(lines, heldLines(held, count, left-kept)...)
 		}
 		if b != nil {
@@ -310,6 +323,12 @@ func (d *deletion) wait(ctx context.Context, f *follower, done *report.Deleted) 
 // goesOn says that a cascade does not need this command, and how to follow it again.
 func (d *deletion) goesOn(held []report.Holder) string {
 	text := "the cascade goes on in the cluster"
+	switch {
+	case d.paused:
+		text = "the collector was paused when the plan was made: nothing follows until 'reap resume" + d.flags + "'"
+	case d.absent:
+		text = "no collector runs: nothing follows until one does"
+	}
 	if d.byReap {
 		text += "; 'reap status --watch" + d.flags + "' follows it"
 	}

@@ -106,7 +106,11 @@ func (a *asker) plan(ctx context.Context, objects []*object, policy metav1.Delet
 			}
 		}
 		rules := plan.Rules{Kubernetes: b.Rules == report.RulesOfKubernetes, Rings: true}
-		p = report.PlanOf(plan.Take(l.Graph, q.Targets).Delete(policy, rules, l.Now), q, l.Now)
+		res, err := plan.Take(l.Graph, q.Targets).Delete(ctx, policy, rules, l.Now)
+		if err != nil {
+			return err
+		}
+		p = report.PlanOf(res, q, l.Now)
 		p.Basis = b
 		return nil
 	})

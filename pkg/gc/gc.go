@@ -17,6 +17,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/sirupsen/logrus"
@@ -115,6 +116,8 @@ type Collector struct {
 	now        func() time.Time
 	// planning holds a token while somebody makes a plan.
 	planning chan struct{}
+	// plans counts the plans that are being made or wait.
+	plans atomic.Int64
 
 	// mu protects synced: when the workers began.
 	mu     sync.Mutex

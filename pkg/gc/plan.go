@@ -3,6 +3,7 @@ package gc
 import (
 	"context"
 	"fmt"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -16,6 +17,13 @@ import (
 // unseenOwners is how many owners that no monitor shows a plan reads live.
 const unseenOwners = 1000
 
+const (
+	// planWithin bounds the time of a plan, its wait for others included.
+	planWithin = 30 * time.Second
+	// plansAtOnce is how many plans may wait or be made; further ones are refused.
+	plansAtOnce = 16
+)
+
 // Plan foretells a deletion. Plans are made one at a time; cancelling ctx ends the wait
 // for that.
 func (c *Collector) Plan(ctx context.Context, q report.PlanRequest) (report.Plan, error) {
@@ -24,6 +32,13 @@ func (c *Collector) Plan(ctx context.Context, q report.PlanRequest) (report.Plan
 			return report.Plan{}, c.unseen(k)
 		}
 	}
+	if c.plans.Add(1) > plansAtOnce {
+		c.plans.Add(-1)
+		return report.Plan{}, report.ErrTooManyPlans
+	}
+	defer c.plans.Add(-1)
+	ctx, cancel := context.WithTimeoutCause(ctx, planWithin, fmt.Errorf("no plan within %s: %w", planWithin, context.DeadlineExceeded))
+	defer cancel()
 	select {
 	case c.planning <- struct{}{}:
 		defer func() { <-c.planning }()
@@ -32,7 +47,10 @@ func (c *Collector) Plan(ctx context.Context, q report.PlanRequest) (report.Plan
 	}
 	w := plan.Take(c.graph, q.Targets)
 	c.readUnseen(ctx, w)
-	res := w.Delete(metav1.DeletionPropagation(q.Policy), c.planRules(), c.now())
+	res, err := w.Delete(ctx, metav1.DeletionPropagation(q.Policy), c.planRules(), c.now())
+	if err != nil {
+		return report.Plan{}, err
+	}
 	p := report.PlanOf(res, q, c.now())
 	p.Basis, p.Pause = c.basis(), c.pauseReport()
 	return p, nil

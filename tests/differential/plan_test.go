@@ -82,7 +82,9 @@ func TestPlansAgainstUpstream(t *testing.T) {
 	worlds = slices.DeleteFunc(worlds, func(w *foretold) bool { return !w.choose(random, s, before) })
 	for _, w := range worlds {
 		k := graph.Key{Resource: w.of.gvr.GroupResource(), UID: w.target.GetUID()}
-		w.plan = plan.Take(listed.Graph, []graph.Key{k}).Delete(w.policy, plan.Rules{Kubernetes: true, Rings: true}, listed.Now)
+		if w.plan, err = plan.Take(listed.Graph, []graph.Key{k}).Delete(t.Context(), w.policy, plan.Rules{Kubernetes: true, Rings: true}, listed.Now); err != nil {
+			t.Fatal(err)
+		}
 		w.fates = map[types.UID]*plan.Object{}
 		for i := range w.plan.Objects {
 			w.fates[w.plan.Objects[i].Record.UID] = &w.plan.Objects[i]

@@ -1,6 +1,7 @@
 package model
 
 import (
+	"context"
 	"errors"
 	"flag"
 	"fmt"
@@ -222,7 +223,11 @@ func (d *deletion) foretell(m *model) *plan.Result {
 	}
 	rules := m.real.PlanRules()
 	rules.Rings = m.detects
-	return w.Delete(d.policy, rules, m.now)
+	res, err := w.Delete(context.Background(), d.policy, rules, m.now)
+	if err != nil {
+		panic(err)
+	}
+	return res
 }
 
 // carryOut deletes for real and returns the order in which objects ended.

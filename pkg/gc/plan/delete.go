@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"context"
 	"slices"
 	"time"
 
@@ -13,18 +14,40 @@ import (
 
 // Delete foretells what happens if the targets are deleted, one after another, from the
 // time now on, with a propagation policy, or without one by each resource's own default.
-// It changes nothing, and may be called again.
-func (w *World) Delete(p metav1.DeletionPropagation, rules Rules, now time.Time) *Result {
+// It changes nothing, and may be called again. A pause that has no end yet is taken to end
+// now: what would follow is what follows upon that. Cancelling ctx aborts the simulation.
+func (w *World) Delete(ctx context.Context, p metav1.DeletionPropagation, rules Rules, now time.Time) (*Result, error) {
+	w.bound = &bound{ctx: ctx}
+	rules.Options.Pauses = ended(rules.Options.Pauses, now)
 	r := w.run(p, rules, schedule{}, now)
-	if !r.raced && !r.meet() && (!r.orphaned || r.onlyOrphans()) {
-		return r.result(nil)
+	var others []outcome
+	if w.bound.err == nil && (r.raced || r.meet() || r.orphaned && !r.onlyOrphans()) {
+		// Results that depend on the order in which things are done cannot be foretold.
+		others = w.others(p, rules, now, append(schedules()[1:], shuffles(len(r.things))...))
 	}
-	// Results that depend on the order in which things are done cannot be foretold.
-	return r.result(w.others(p, rules, now, append(schedules()[1:], shuffles(len(r.things))...)))
+	if w.bound.err != nil {
+		return nil, w.bound.err
+	}
+	return r.result(others), nil
+}
+
+// ended ends a pause that is on at the time now. A deadline would never come otherwise: as
+// the simulated clock went on, so would the deadline.
+func ended(pauses decide.Pauses, now time.Time) decide.Pauses {
+	pauses = slices.Clone(pauses)
+	for i := range pauses {
+		if pauses[i].To.IsZero() {
+			pauses[i].To = now
+		}
+	}
+	return pauses
 }
 
 func (w *World) run(p metav1.DeletionPropagation, rules Rules, s schedule, now time.Time) *run {
 	r := newRun(w, rules, s, now)
+	if r.bound = w.bound; !r.bound.begin(w) {
+		return r
+	}
 	for _, t := range r.things {
 		if t.rec.Deleting {
 			r.open(t) // which goes on

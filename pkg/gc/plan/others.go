@@ -31,6 +31,9 @@ func (r *run) outcome() outcome {
 func (w *World) others(p metav1.DeletionPropagation, rules Rules, now time.Time, all []schedule) []outcome {
 	outcomes := make([]outcome, len(all))
 	for i, s := range all {
+		if w.bound != nil && w.bound.err != nil {
+			return nil
+		}
 		outcomes[i] = w.run(p, rules, s, now).outcome()
 	}
 	return outcomes

@@ -53,6 +53,7 @@ type Rules struct {
 type World struct {
 	graph   *graph.Excerpt
 	targets []graph.Key
+	bound   *bound // of the plan that is being made
 }
 
 // Take copies what the deletion of some objects can reach. See graph.Graph.Excerpt on what

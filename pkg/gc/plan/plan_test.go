@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -114,12 +115,19 @@ func expect(t *testing.T, res *Result, want ...string) {
 	}
 }
 
+func must(res *Result, err error) *Result {
+	if err != nil {
+		panic(err)
+	}
+	return res
+}
+
 func (c *cluster) delete(p metav1.DeletionPropagation, rules Rules, uids ...string) *Result {
 	var keys []graph.Key
 	for _, uid := range uids {
 		keys = append(keys, c.key(uid))
 	}
-	return Take(c.Graph, keys).Delete(p, rules, now)
+	return must(Take(c.Graph, keys).Delete(context.Background(), p, rules, now))
 }
 
 // object returns what becomes of an object, by its name.
@@ -279,17 +287,17 @@ func TestOwnerThatNobodyCanSeeKeeps(t *testing.T) {
 		if len(unseen) != 1 || unseen[0].Reference.Kind != kind {
 			t.Fatalf("%s: unseen are %v", kind, unseen)
 		}
-		res := w.Delete(background, Rules{}, now)
+		res := must(w.Delete(t.Context(), background, Rules{}, now))
 		expect(t, res, "gone owner", "freed d owner-solid")
 		if len(res.Notes) != 1 || res.Notes[0].What != UnseenOwner {
 			t.Errorf("%s: notes: %v", kind, res.Notes)
 		}
 		w.Learn("x", unseen[0].At, graph.Fact{State: graph.Present, Seen: now.Add(-time.Hour)})
-		if res := w.Delete(background, Rules{}, now); len(res.Notes) != 0 {
+		if res := must(w.Delete(t.Context(), background, Rules{}, now)); len(res.Notes) != 0 {
 			t.Errorf("%s: notes on an owner that was read an hour ago: %v", kind, res.Notes)
 		}
 		w.Learn("x", unseen[0].At, graph.Fact{State: graph.Absent})
-		expect(t, w.Delete(background, Rules{}, now), "gone owner", "gone d")
+		expect(t, must(w.Delete(t.Context(), background, Rules{}, now)), "gone owner", "gone d")
 	}
 }
 

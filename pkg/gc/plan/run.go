@@ -18,6 +18,7 @@ import (
 // run is one simulation.
 type run struct {
 	rules      Rules
+	bound      *bound // nil for none
 	schedule   schedule
 	random     *rand.Rand // nil unless the schedule is shuffled
 	g          *graph.Graph
@@ -159,6 +160,9 @@ func (r *run) play() {
 
 // stop ends what is being deleted without a finalizer, as pods are while their containers stop. False if there is nothing.
 func (r *run) stop() (any bool) {
+	if !r.bound.step() {
+		return false
+	}
 	for _, t := range r.things {
 		if t.gone || !t.rec.Deleting || t.contents != nil || t.rec.Foreground || t.rec.Orphan || t.rec.OtherFinalizers {
 			continue
@@ -178,6 +182,9 @@ func (r *run) work() {
 
 // step does one thing; false if there is nothing to do now.
 func (r *run) step() bool {
+	if !r.bound.step() {
+		return false
+	}
 	if r.random != nil && r.random.IntN(16) == 0 {
 		r.breakRings() // as they are looked for at any time
 	}
@@ -220,6 +227,9 @@ func (r *run) take(queue *[]graph.Key) graph.Key {
 
 // wait lets time pass until something is to be done; false if nothing ever is.
 func (r *run) wait() bool {
+	if !r.bound.step() {
+		return false
+	}
 	if r.rules.Rings && !r.rules.Kubernetes && r.g.TakeWaitingChanged() && r.ringsAt.IsZero() {
 		r.ringsAt = r.now.Add(ringsEvery)
 	}

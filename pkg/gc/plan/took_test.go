@@ -26,7 +26,7 @@ func TestTookEndsWithTheLastEvent(t *testing.T) {
 	}
 	g.Listed(configMaps, now)
 	rules := Rules{Options: decide.Options{Timeout: decide.Timeout{Base: 10 * time.Minute}}, Rings: true}
-	res := Take(g, []graph.Key{{Resource: configMaps, UID: "left"}}).Delete(metav1.DeletePropagationForeground, rules, now)
+	res := must(Take(g, []graph.Key{{Resource: configMaps, UID: "left"}}).Delete(t.Context(), metav1.DeletePropagationForeground, rules, now))
 	if len(res.Objects) != 2 || res.Objects[0].Fate != Gone || res.Objects[1].Fate != Gone || len(res.Rings) != 1 {
 		t.Fatalf("%+v", res)
 	}

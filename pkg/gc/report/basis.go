@@ -29,6 +29,8 @@ type Basis struct {
 	Rules  string `json:"rules"`
 	// Note says why the cluster was listed, or which one manifests were judged against.
 	Note string `json:"note,omitempty"`
+	// NoCollector is true if the server is reap's and no collector works on its objects.
+	NoCollector bool `json:"noCollector,omitempty"`
 	// Objects counts those that the source holds, in all namespaces.
 	Objects int `json:"objects"`
 	// Incomplete is what could not be looked at; empty if the report is complete.
@@ -53,7 +55,10 @@ func (b Basis) Print(out io.Writer) error {
 		lines = append(lines, fmt.Sprintf("%s in manifests, judged against %s", count(b.Objects, "object"), b.Note))
 	case FromListing:
 		lines = append(lines, fmt.Sprintf("from a list of %s: %s", count(b.Objects, "object"), b.Note))
-		if b.Rules == RulesOfKubernetes {
+		switch {
+		case b.NoCollector:
+			lines = append(lines, "no collector runs: nothing follows until one does; this is what Kubernetes' own collector would do")
+		case b.Rules == RulesOfKubernetes:
 			lines = append(lines, "by the rules of Kubernetes' own collector: no ring is broken, nothing times out, UIDs alone block")
 		}
 	}

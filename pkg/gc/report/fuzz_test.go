@@ -124,7 +124,7 @@ func FuzzObjects(f *testing.F) {
 		reports = append(reports, tree, linted, relinked, status)
 		if some := g.Objects(); len(some) > 0 {
 			q := PlanRequest{Targets: []graph.Key{some[int(known)%len(some)].Key}}
-			reports = append(reports, PlanOf(plan.Take(g, q.Targets).Delete(metav1.DeletePropagationForeground, plan.Rules{}, now), q, now))
+			reports = append(reports, PlanOf(foretold(plan.Take(g, q.Targets).Delete(context.Background(), metav1.DeletePropagationForeground, plan.Rules{}, now)), q, now))
 		}
 		var b bytes.Buffer
 		for _, r := range reports {
@@ -210,7 +210,7 @@ func (c overGraph) Plan(_ context.Context, q PlanRequest) (Plan, error) {
 			return Plan{}, fmt.Errorf("there is no %v", k)
 		}
 	}
-	return PlanOf(plan.Take(c.g, q.Targets).Delete(metav1.DeletionPropagation(q.Policy), plan.Rules{}, now), q, now), nil
+	return PlanOf(foretold(plan.Take(c.g, q.Targets).Delete(context.Background(), metav1.DeletionPropagation(q.Policy), plan.Rules{}, now)), q, now), nil
 }
 
 // FuzzHandler requests reports in every way. The status code is one that docs/http.md names. The body is JSON, except for the

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -13,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/reap-dev/reap/pkg/gc/graph"
+	"github.com/reap-dev/reap/pkg/gc/plan"
 )
 
 // Query is the request as the query of a URL.
@@ -50,6 +52,9 @@ func planRequest(v url.Values) (q PlanRequest, err error) {
 	return q, nil
 }
 
+// ErrTooManyPlans refuses a plan while others wait.
+var ErrTooManyPlans = errors.New("too many plans are being made at the moment; try again in a few seconds")
+
 func foretell(w http.ResponseWriter, r *http.Request, c Collector) {
 	q, err := planRequest(r.URL.Query())
 	if err != nil {
@@ -58,7 +63,16 @@ func foretell(w http.ResponseWriter, r *http.Request, c Collector) {
 	}
 	p, err := c.Plan(r.Context(), q)
 	if err != nil {
-		answer(w, http.StatusNotFound, Problem{err.Error()})
+		code := http.StatusNotFound
+		switch {
+		case errors.Is(err, ErrTooManyPlans):
+			code = http.StatusTooManyRequests
+		case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
+			code = http.StatusGatewayTimeout
+		case errors.Is(err, plan.ErrEndless):
+			code = http.StatusInternalServerError
+		}
+		answer(w, code, Problem{err.Error()})
 		return
 	}
 	answer(w, http.StatusOK, p)

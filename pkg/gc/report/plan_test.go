@@ -2,6 +2,7 @@ package report
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -74,6 +75,13 @@ func readLive(p *Plan) {
 	}
 }
 
+func foretold(res *plan.Result, err error) *plan.Result {
+	if err != nil {
+		panic(err)
+	}
+	return res
+}
+
 func TestPlan(t *testing.T) {
 	rules := plan.Rules{Options: decide.Options{Timeout: decide.Timeout{Base: 10 * time.Minute, PerDependent: time.Second}}, Rings: true}
 	for name, q := range map[string]PlanRequest{
@@ -84,7 +92,7 @@ func TestPlan(t *testing.T) {
 		"plan-live":       {Targets: []graph.Key{{Resource: configMaps, UID: "root"}}, Policy: "Background"},
 		"plan-limit":      {Targets: []graph.Key{{Resource: configMaps, UID: "root"}}, Policy: "Background", Limit: 4},
 	} {
-		p := PlanOf(plan.Take(fates(), q.Targets).Delete(metav1.DeletionPropagation(q.Policy), rules, now), q, now)
+		p := PlanOf(foretold(plan.Take(fates(), q.Targets).Delete(context.Background(), metav1.DeletionPropagation(q.Policy), rules, now)), q, now)
 		p.Basis = Basis{Source: FromCollector, Rules: RulesOfReap}
 		if name == "plan-live" {
 			readLive(&p)
@@ -165,7 +173,7 @@ func TestFateInWords(t *testing.T) {
 // TestPlanInColours: without the colours the text is the same.
 func TestPlanInColours(t *testing.T) {
 	q := PlanRequest{Targets: []graph.Key{{Resource: configMaps, UID: "root"}}, Policy: "Background"}
-	p := PlanOf(plan.Take(fates(), q.Targets).Delete(metav1.DeletePropagationBackground, plan.Rules{}, now), q, now)
+	p := PlanOf(foretold(plan.Take(fates(), q.Targets).Delete(context.Background(), metav1.DeletePropagationBackground, plan.Rules{}, now)), q, now)
 	readLive(&p)
 	mark := func(with string) func(string) string {
 		return func(s string) string { return with + s + with }

@@ -27,6 +27,7 @@ func (p Plan) PrintIn(out io.Writer, colours Palette) error {
 	}
 	if p.Pause != nil {
 		w.line("The collector is paused: %s.", pauseText(p.Pause, p.Now))
+		w.line("Nothing follows the DELETE until then; the plan says what would follow after reap resume.")
 		w.line("")
 	}
 	w.line("%s", colours.Strong(p.summary()))
