@@ -250,13 +250,13 @@ func TestStuckFinalizer(t *testing.T) {
 		{true, []string{theirs}, "example.com/hol", "", `did you mean "example.com/hold"?`},
 	} {
 		o := &object{resource: schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}, metadata: shownAs("o", c.deleted, c.has...)}
-		got, err := stuckFinalizer(o, c.named)
+		got, err := stuckFinalizer(o, nil, c.named)
 		if got != c.want || (err == nil) != (c.says == "") || err != nil && !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%+v: got %q, %v", c, got, err)
 		}
 	}
 	ns := &object{resource: schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}, metadata: shownAs("shop", true)}
-	if _, err := stuckFinalizer(ns, ""); err == nil || !strings.Contains(err.Error(), "reap why namespaces/shop") {
+	if _, err := stuckFinalizer(ns, nil, ""); err == nil || !strings.Contains(err.Error(), "reap why namespaces/shop") {
 		t.Errorf("of a namespace: %v", err)
 	}
 }

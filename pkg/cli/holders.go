@@ -43,6 +43,7 @@ func (c *connection) readHolders(ctx context.Context, w *report.Why) {
 	for _, f := range ns.Spec.Finalizers {
 		if f != corev1.FinalizerKubernetes {
 			w.Contents.Conditions = append(w.Contents.Conditions, fmt.Sprintf("spec.finalizers has %s, which its controller has to take off", f))
+			w.Contents.SpecFinalizers = append(w.Contents.SpecFinalizers, string(f))
 		}
 	}
 	if undiscovered {

@@ -20,7 +20,9 @@ import (
 
 const releaseDescription = `Takes a finalizer off an object that is being deleted, after saying what that gives up. It is the last resort, when reap why shows that nothing else will end the wait. Without --finalizer it takes off the collector's own, foregroundDeletion or orphan. A finalizer of another controller has to be named.
 
-It takes the finalizer off only if the object is still the one that it has shown. It works on any cluster; you need the right to patch the object.`
+A namespace also has finalizers in its spec, which are taken off through its subresource finalize: name them like the others.
+
+It takes the finalizer off only if the object is still the one that it has shown. It works on any cluster; you need the right to patch the object, and for a finalizer in a namespace's spec that to update namespaces/finalize.`
 
 const releaseExamples = `reap release deployments/web -n shop
 reap release configmaps/settings --finalizer example.com/hold --yes
@@ -62,11 +64,15 @@ func releaseCommand() *cli.Command {
 				return fmt.Errorf("%s takes one object: a finalizer is taken off after a look at what that gives up; see '%[1]s --help'", c.Command.HelpName)
 			}
 			o := objects[0]
-			finalizer, err := stuckFinalizer(o, c.String("finalizer"))
+			inSpec, err := server.specFinalizers(c.Context, o)
 			if err != nil {
 				return failed(err)
 			}
-			r := report.NewRelease(o.named(), o.metadata.Finalizers, finalizer, server.dependents(c.Context, o))
+			finalizer, err := stuckFinalizer(o, inSpec, c.String("finalizer"))
+			if err != nil {
+				return failed(err)
+			}
+			r := report.NewRelease(o.named(), slices.Concat(o.metadata.Finalizers, inSpec), finalizer, server.dependents(c.Context, o))
 			fmt.Fprintf(c.App.ErrWriter, "server      %s (from %s)\n", server.config.Host, server.source)
 			if err := folded(c.App.ErrWriter, r.Print); err != nil {
 				return failed(err)
@@ -74,7 +80,12 @@ func releaseCommand() *cli.Command {
 			if err := confirm(c, "Take the finalizer off?"); err != nil {
 				return failed(err)
 			}
-			if r.Left, err = server.takeOff(c.Context, o, finalizer); err != nil {
+			if slices.Contains(o.metadata.Finalizers, finalizer) {
+				r.Left, err = server.takeOff(c.Context, o, finalizer)
+			} else {
+				r.Left, err = server.takeOffSpec(c.Context, o, finalizer)
+			}
+			if err != nil {
 				return failed(err)
 			}
 			r.Released = true
@@ -83,9 +94,9 @@ func releaseCommand() *cli.Command {
 	})
 }
 
-// stuckFinalizer returns the finalizer that is to be taken off an object, or why there is none.
-func stuckFinalizer(o *object, named string) (string, error) {
-	has := o.metadata.Finalizers
+// stuckFinalizer returns the finalizer that is to be taken off an object, or why there is none. inSpec are those of a namespace's spec.
+func stuckFinalizer(o *object, inSpec []string, named string) (string, error) {
+	has := slices.Concat(o.metadata.Finalizers, inSpec)
 	what := o.named().String()
 	if o.metadata.DeletionTimestamp == nil {
 		return "", fmt.Errorf("%s has not been deleted, so no finalizer holds it; nothing was changed", what)

@@ -2,11 +2,10 @@ package gc
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"sync"
 	"time"
-
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/reap-dev/reap/pkg/gc/decide"
 	"github.com/reap-dev/reap/pkg/gc/graph"
@@ -21,8 +20,9 @@ import (
 type cascades struct {
 	// mu protects what follows.
 	mu sync.Mutex
-	// of holds each cascade under its root's UID, and under that of each member that had dependents when it was deleted.
-	of map[types.UID]*cascade
+	// of holds each cascade under its root, and under each member that had dependents when it was deleted. A UID is not enough:
+	// a reference from another namespace may name it, and is no part of the cascade.
+	of map[report.Object]*cascade
 	// lately is what was last reported; measuring takes time linear in what is left.
 	lately reported
 	// pruned is when members without dependents were last looked for.
@@ -38,11 +38,15 @@ type reported struct {
 }
 
 type cascade struct {
-	root    report.Object
-	began   time.Time
-	last    time.Time // when the collector last deleted an object of it
-	deleted int
-	recent  [rateOver]struct {
+	root   report.Object
+	policy string // with which the root was deleted, as it last showed
+	began  time.Time
+	last   time.Time // when the collector last deleted an object of it
+	// gone counts the objects of it that are gone, without the root, and going holds those that the collector has deleted and
+	// that were still there when they were last looked for.
+	gone   int
+	going  map[graph.Key]struct{}
+	recent [rateOver]struct {
 		second int64
 		n      int
 	}
@@ -64,6 +68,8 @@ const (
 	// longestRoot is how many bytes the names and the UID of a root may have. A reference may hold longer ones; an object
 	// cannot have them.
 	longestRoot = 1024
+	// goingKept bounds cascade.going. Objects beyond it count as gone at once.
+	goingKept = 1000
 	// climbed is how many owners of owners are looked at for the root.
 	climbed = 100
 )
@@ -73,36 +79,66 @@ func (c *cascades) collected(g *graph.Graph, v *graph.View, now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.of == nil {
-		c.of = map[types.UID]*cascade{}
+		c.of = map[report.Object]*cascade{}
 	}
 	if len(c.of) >= membersKept {
 		c.prune(g, now)
 	}
 	k := c.find(v)
 	if k == nil {
-		root := rootOf(g, v)
+		root, policy := rootOf(g, v)
+		if root.UID == "" {
+			return // its owners are elsewhere: nothing was deleted that it belongs to
+		}
 		if len(root.Group)+len(root.Resource)+len(root.Namespace)+len(root.Name)+len(root.UID) > longestRoot {
 			return
 		}
-		k = &cascade{root: root, began: now}
-		if known := c.of[k.root.UID]; known != nil {
+		k = &cascade{root: root, policy: policy, began: now}
+		if known := c.of[root]; known != nil {
 			k = known
 		} else if len(c.of) < membersKept {
-			c.of[k.root.UID] = k
+			c.of[root] = k
 		}
 	}
-	k.deleted++
+	k.deleted(g, v.Key)
 	k.last = now
 	if r := &k.recent[now.Unix()%rateOver]; r.second == now.Unix() {
 		r.n++
 	} else {
 		r.second, r.n = now.Unix(), 1
 	}
-	if own := c.of[v.Key.UID]; own != nil && own != k && own.root.UID == v.Key.UID {
+	member := report.ObjectOf(graph.Node{Key: v.Key, Record: v.Record})
+	if own := c.of[member]; own != nil && own != k && own.root == member {
 		c.join(k, own)
 	}
 	if v.HasDependents && len(c.of) < membersKept {
-		c.of[v.Key.UID] = k
+		c.of[member] = k
+	}
+}
+
+// deleted notes that the collector has deleted an object of the cascade. It is gone once the graph does not have it any more: a
+// finalizer may hold it.
+func (k *cascade) deleted(g *graph.Graph, object graph.Key) {
+	if len(k.going) >= goingKept {
+		k.look(g)
+	}
+	if len(k.going) >= goingKept {
+		k.gone++
+		return
+	}
+	if k.going == nil {
+		k.going = map[graph.Key]struct{}{}
+	}
+	k.going[object] = struct{}{}
+}
+
+// look counts what has gone.
+func (k *cascade) look(g *graph.Graph) {
+	for o := range k.going {
+		if !g.Shows(o) {
+			delete(k.going, o)
+			k.gone++
+		}
 	}
 }
 
@@ -114,7 +150,11 @@ func (c *cascades) join(k, own *cascade) {
 			c.of[uid] = k
 		}
 	}
-	k.deleted += own.deleted
+	k.gone += own.gone
+	if k.going == nil {
+		k.going = map[graph.Key]struct{}{}
+	}
+	maps.Copy(k.going, own.going)
 	if own.began.Before(k.began) {
 		k.began = own.began
 	}
@@ -130,19 +170,28 @@ func (c *cascades) join(k, own *cascade) {
 // find returns the cascade of an object's owners, or nil. An object can name thousands; the first do.
 func (c *cascades) find(v *graph.View) *cascade {
 	for i := range v.Owners[:min(len(v.Owners), climbed)] {
-		if k := c.of[v.Owners[i].Reference.UID]; k != nil {
+		if k := c.of[report.OwnerObject(&v.Owners[i])]; k != nil {
 			return k
 		}
 	}
 	return nil
 }
 
-// rootOf climbs from an object that is collected to the owner that somebody else has deleted.
-func rootOf(g *graph.Graph, v *graph.View) report.Object {
-	root := ownerObject(v, func(o *graph.OwnerView) bool { return o.Observed == nil || o.Observed.Deleting })
+// rootOf climbs from an object that is collected to the owner that somebody else has deleted, and returns the policy that it shows;
+// no object if there is none: a reference that names the UID of an object elsewhere has no owner that was deleted.
+func rootOf(g *graph.Graph, v *graph.View) (root report.Object, policy string) {
+	root = ownerObject(v, func(o *graph.OwnerView) bool {
+		return o.Observed == nil && !o.Elsewhere || o.Observed != nil && o.Observed.Deleting
+	})
 	for range climbed {
 		above, ok := g.View(graph.Key{Resource: root.GroupResource(), UID: root.UID})
-		if !ok || len(above.Owners) > climbed {
+		if !ok {
+			break
+		}
+		if policy = "background"; above.Record.WaitingForDependents() {
+			policy = "foreground"
+		}
+		if len(above.Owners) > climbed {
 			break
 		}
 		next := ownerObject(&above, func(o *graph.OwnerView) bool { return o.Observed != nil && o.Observed.WaitingForDependents() })
@@ -151,7 +200,7 @@ func rootOf(g *graph.Graph, v *graph.View) report.Object {
 		}
 		root = next
 	}
-	return root
+	return root, policy
 }
 
 // ownerObject returns the first owner that is, or an object without a UID.
@@ -171,7 +220,7 @@ func (c *cascades) prune(g *graph.Graph, now time.Time) {
 	}
 	c.pruned = now
 	for uid, k := range c.of {
-		if now.Sub(k.last) > endedKept && !g.IsOwner(uid) {
+		if now.Sub(k.last) > endedKept && !g.IsOwner(uid.UID) {
 			delete(c.of, uid)
 		}
 	}
@@ -192,28 +241,33 @@ func (c *cascades) latest(g *graph.Graph, o decide.Options, now time.Time) (list
 }
 
 func (c *cascades) measure(g *graph.Graph, o decide.Options, now time.Time) (list []report.Cascade, count int) {
-	members := map[*cascade][]types.UID{}
+	members := map[*cascade][]report.Object{}
 	c.mu.Lock()
 	c.prune(g, now)
-	for uid, k := range c.of {
-		members[k] = append(members[k], uid)
+	for member, k := range c.of {
+		members[k] = append(members[k], member)
 	}
-	known := make(map[types.UID]*cascade, len(c.of))
-	for uid, k := range c.of {
-		known[uid] = k
+	known := make(map[report.Object]bool, len(c.of))
+	for member := range c.of {
+		known[member] = true
 	}
-	for k := range members {
-		list = append(list, report.Cascade{Root: k.root, Began: k.began.UTC(), Deleted: k.deleted, PerSecond: k.rate(now)})
+	under := map[report.Object][]report.Object{}
+	for k, of := range members {
+		k.look(g)
+		policy, gone := k.policy, k.gone
+		if root, there := g.View(graph.Key{Resource: k.root.GroupResource(), UID: k.root.UID}); !there {
+			gone++
+		} else if root.Record.WaitingForDependents() {
+			k.policy, policy = "foreground", "foreground"
+		}
+		list = append(list, report.Cascade{Root: k.root, Policy: policy, Began: k.began.UTC(), Deleted: gone, PerSecond: k.rate(now)})
+		under[k.root] = append(of, k.root)
 	}
 	c.mu.Unlock()
-	under := map[types.UID][]types.UID{}
-	for k, uids := range members {
-		under[k.root.UID] = append(uids, k.root.UID)
-	}
 	for _, n := range report.WaitingRoots(g) {
-		if known[n.Key.UID] == nil {
-			list = append(list, report.Cascade{Root: report.ObjectOf(n), Began: time.Unix(n.Record.DeletedAt, 0).UTC()})
-			under[n.Key.UID] = []types.UID{n.Key.UID}
+		if root := report.ObjectOf(n); !known[root] {
+			list = append(list, report.Cascade{Root: root, Began: time.Unix(n.Record.DeletedAt, 0).UTC()})
+			under[root] = []report.Object{root}
 		}
 	}
 	slices.SortFunc(list, func(a, b report.Cascade) int {
@@ -222,7 +276,7 @@ func (c *cascades) measure(g *graph.Graph, o decide.Options, now time.Time) (lis
 	count = len(list)
 	list = list[:min(count, cascadesListed)]
 	for i := range list {
-		list[i].Measure(g, under[list[i].Root.UID], o, now)
+		list[i].Measure(g, under[list[i].Root], o, now)
 	}
 	return list, count
 }
@@ -237,7 +291,7 @@ func (k *cascade) rate(now time.Time) float64 {
 	}
 	seconds := min(now.Unix()-max(from+1, k.began.Unix()), rateOver-1)
 	if seconds <= 0 {
-		return float64(k.deleted) // it has run for less than a second
+		return float64(k.gone + len(k.going)) // it has run for less than a second
 	}
 	return float64(n) / float64(seconds)
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/reap-dev/reap/pkg/gc/decide"
 	"github.com/reap-dev/reap/pkg/gc/graph"
+	"github.com/reap-dev/reap/pkg/gc/report"
 )
 
 // cascading is a graph of ConfigMaps and the memory of their cascades.
@@ -83,11 +84,11 @@ func TestCascadeKeepsItsRoot(t *testing.T) {
 	c.Deleted(configMaps, root, c.now)
 	c.want(t) // nothing has been collected yet
 	c.collect(t, "child", true)
-	c.want(t, "root background: 1 deleted, 2 left")
+	c.want(t, "root background: 2 deleted, 2 left")
 	c.collect(t, "grandchild", true)
-	c.want(t, "root background: 2 deleted, 1 left")
+	c.want(t, "root background: 3 deleted, 1 left")
 	c.collect(t, "last", true)
-	c.want(t, "root background: 3 deleted, 0 left")
+	c.want(t, "root background: 4 deleted, 0 left")
 	c.now = c.now.Add(endedKept)
 	c.want(t)
 	if len(c.of) > 0 {
@@ -112,10 +113,10 @@ func TestCascadeCountsDependentsThatGoBeforeTheAnswer(t *testing.T) {
 	if list, _ := c.latest(c.Graph, decide.Options{}, c.now); len(list) != 1 || list[0].PerSecond != 2 {
 		t.Errorf("the rate is not of both: %+v", list)
 	}
-	c.want(t, "root background: 2 deleted, 2 left")
+	c.want(t, "root background: 3 deleted, 2 left")
 	c.collect(t, "great-grandchild", true)
 	c.collect(t, "last", true)
-	c.want(t, "root background: 4 deleted, 0 left")
+	c.want(t, "root background: 5 deleted, 0 left")
 }
 
 // TestForegroundCascadeIsShownBeforeAnythingHasGone: its root is the topmost owner that waits.
@@ -125,12 +126,79 @@ func TestForegroundCascadeIsShownBeforeAnythingHasGone(t *testing.T) {
 	c.put("inner", true, "root")
 	c.put("leaf", false, "inner")
 	c.put("other", false, "inner")
-	c.want(t, "root foreground: 0 deleted, 3 left")
+	c.want(t, "root foreground: 0 deleted, 4 left")
 	c.collect(t, "leaf", true)
-	c.want(t, "root foreground: 1 deleted, 2 left")
+	c.want(t, "root foreground: 1 deleted, 3 left")
 	// A cascade that is remembered under another member is shown once.
 	c.collect(t, "other", true)
-	c.want(t, "root foreground: 2 deleted, 1 left")
+	c.want(t, "root foreground: 2 deleted, 2 left")
+	// The policy is the root's also when it has gone.
+	for _, uid := range []string{"inner", "root"} {
+		v, _ := c.View(key(uid))
+		c.Deleted(configMaps, v.Record, c.now)
+	}
+	c.want(t, "root foreground: 3 deleted, 0 left")
+}
+
+// TestObjectThatAFinalizerHoldsIsNotCountedAsDeleted: a DELETE that was accepted is not the end of the object, and a cascade that a
+// finalizer holds names it and no time to go.
+func TestObjectThatAFinalizerHoldsIsNotCountedAsDeleted(t *testing.T) {
+	c := newCascading()
+	root := c.put("root", false)
+	held := *c.put("held", false, "root")
+	c.Deleted(configMaps, root, c.now)
+	c.collect(t, "held", false)
+	held.Deleting, held.Finalizers = true, graph.FinalizersOf([]string{"example.com/hold"})
+	c.Upsert(configMaps, &held, c.now)
+	c.want(t, "root background: 1 deleted, 1 left")
+	list, _ := c.latest(c.Graph, decide.Options{}, c.now)
+	screen := strings.Join(report.Status{Running: true, Now: c.now, Cascades: list}.Screen("server", 200, 50), "\n")
+	if !strings.Contains(screen, "held by configmaps/held -n ns: finalizer example.com/hold") || strings.Contains(screen, "to go") {
+		t.Error(screen)
+	}
+	c.Deleted(configMaps, &held, c.now)
+	c.want(t, "root background: 2 deleted, 0 left")
+}
+
+// TestReferenceFromAnotherNamespaceIsNoCascade: it names the UID of an object elsewhere. The reference makes no cascade, and its
+// holder is no member of that object's own.
+func TestReferenceFromAnotherNamespaceIsNoCascade(t *testing.T) {
+	c := newCascading()
+	root := *c.put("ra", false)
+	child := c.put("child", false, "ra")
+	stranger := func(uid string) {
+		rec := *child
+		rec.Namespace, rec.Name, rec.UID = "team", uid, types.UID(uid)
+		c.Upsert(configMaps, &rec, c.now)
+	}
+	stranger("xns")
+	stranger("kept")
+	c.collect(t, "xns", true)
+	c.want(t)
+	root.Deleting, root.Foreground, root.DeletedAt, root.ResourceVersion = true, true, c.now.Unix(), "2"
+	c.Upsert(configMaps, &root, c.now)
+	c.want(t, "ra foreground: 0 deleted, 2 left")
+	stranger("later")
+	c.collect(t, "later", true)
+	c.want(t, "ra foreground: 0 deleted, 2 left")
+	c.collect(t, "child", true)
+	c.Deleted(configMaps, &root, c.now)
+	c.want(t, "ra foreground: 2 deleted, 0 left")
+}
+
+// TestGoingObjectsAreBounded: beyond the bound the deletions count at once.
+func TestGoingObjectsAreBounded(t *testing.T) {
+	c := newCascading()
+	for i := range 2 * goingKept {
+		uid := fmt.Sprint("held", i)
+		c.put(uid, false, "root")
+		c.collect(t, uid, false)
+	}
+	for _, k := range c.of {
+		if len(k.going) != goingKept || k.gone != goingKept {
+			t.Errorf("%d are looked for, %d count as gone", len(k.going), k.gone)
+		}
+	}
 }
 
 // TestHeldCascadeNamesWhatHoldsIt: a held cascade names what holds it, also long after the last deletion.
@@ -165,7 +233,7 @@ func TestMemoryOfCascadesIsBounded(t *testing.T) {
 	if n := len(c.of); n > membersKept {
 		t.Errorf("%d members are remembered", n)
 	}
-	c.want(t, fmt.Sprintf("root background: %d deleted, %d left", membersKept+100, membersKept-1))
+	c.want(t, fmt.Sprintf("root background: %d deleted, %d left", membersKept+101, membersKept-1))
 }
 
 // TestRateCoversTheLastSeconds: the rate covers only the last seconds, without the current one.

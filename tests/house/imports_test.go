@@ -90,7 +90,7 @@ var clients = map[string][]string{
 // context or log, so that they can do no I/O and be tried by the million. They may
 // import these and nothing else from outside the module.
 var pure = map[string][]string{
-	"pkg/gc/graph":  {"errors", "fmt", "iter", "maps", "math", "slices", "sync", "time", "k8s.io/apimachinery/pkg/apis/meta/v1", "k8s.io/apimachinery/pkg/runtime/schema", "k8s.io/apimachinery/pkg/types"},
+	"pkg/gc/graph":  {"errors", "fmt", "iter", "maps", "math", "slices", "strings", "sync", "time", "unique", "k8s.io/apimachinery/pkg/apis/meta/v1", "k8s.io/apimachinery/pkg/runtime/schema", "k8s.io/apimachinery/pkg/types"},
 	"pkg/gc/decide": {"errors", "fmt", "math", "slices", "time", "k8s.io/apimachinery/pkg/apis/meta/v1", "k8s.io/apimachinery/pkg/runtime/schema", "k8s.io/apimachinery/pkg/types", "k8s.io/apimachinery/pkg/util/resourceversion"},
 	"pkg/gc/lint":   {"cmp", "slices", "time"},
 	"pkg/gc/relink": {"cmp", "slices", "strings", "time", "k8s.io/apimachinery/pkg/runtime/schema", "k8s.io/apimachinery/pkg/types"},

@@ -45,6 +45,9 @@ func (g *Graph) Check() error {
 		if w := g.collecting[n]; (w != nil) != n.rec.collecting() {
 			bad("%s waits for the collector: %v, noted: %v", n.rec.UID, n.rec.collecting(), w != nil)
 		}
+		if _, noted := g.terminating[n]; !noted && n.rec.Deleting && !n.rec.collecting() {
+			bad("%s is terminating, and that is not noted", n.rec.UID)
+		}
 		var blocking int32
 		if o := g.owners[n.rec.UID]; o != nil {
 			for d := range o.dependents.all {
@@ -57,6 +60,11 @@ func (g *Graph) Check() error {
 		}
 		if blocking != n.blocking {
 			bad("%d references block %s, %d are counted", blocking, n.key(), n.blocking)
+		}
+	}
+	for n := range g.terminating {
+		if !observed[n] || !n.rec.Deleting || n.rec.collecting() {
+			bad("%s is noted as terminating", n.rec.UID)
 		}
 	}
 	for n := range g.collecting {

@@ -26,6 +26,9 @@ type Graph struct {
 	// collecting holds the objects that wait for the collector: those in foreground
 	// deletion and those whose dependents are being orphaned.
 	collecting map[*node]*Wait
+	// terminating holds the other objects that have been deleted and are still there, for reports alone.
+	terminating     map[*node]struct{}
+	terminatingRoom room
 	// losses holds when an object last lost a direct dependent. It is kept while any
 	// object waits, since only a deadline asks for it.
 	losses map[*node]time.Time
@@ -47,6 +50,8 @@ func New() *Graph {
 		owners:     make(map[types.UID]*ownership),
 		collecting: make(map[*node]*Wait),
 		losses:     make(map[*node]time.Time),
+
+		terminating: make(map[*node]struct{}),
 	}
 }
 
@@ -95,6 +100,7 @@ func (g *Graph) upsert(gr schema.GroupResource, rec *Record, now time.Time) []Ke
 		}
 	}
 	g.noteWait(n, old, now)
+	g.noteTerminating(n)
 	if rec.Deleting && (old == nil || !old.Deleting) {
 		g.noteLoss(rec, elapsed(rec.DeletedAt, now))
 	}

@@ -116,6 +116,7 @@ func (g *Graph) remove(n *node, affected *affected) {
 	g.unlink(n, n.rec.References, affected)
 	g.recount(uid, affected) // a twin may have been blocked under this one's kind
 	g.forgetWait(n)
+	g.forgetTerminating(n)
 	delete(g.losses, n)
 }
 
@@ -128,6 +129,13 @@ func (g *Graph) shows(uid types.UID, at Coordinates) bool {
 		}
 	}
 	return false
+}
+
+// Shows is true while the graph has the object: nobody has seen its end.
+func (g *Graph) Shows(k Key) bool {
+	g.mu.RLock()
+	defer g.mu.RUnlock()
+	return g.observed(k) != nil
 }
 
 // Shape returns the namespace of an observed object and how many references it

@@ -20,8 +20,8 @@ type Record struct {
 	// Deleting is true once the object has a deletionTimestamp.
 	Deleting bool
 	// Foreground and Orphan say which of the two garbage collection finalizers
-	// the object carries. Of others it is only known that there are some: finalizers are
-	// edited from a live read only.
+	// the object carries. Of others it is only known that there are some, and of a deleted object
+	// the first names for reports: finalizers are edited from a live read only.
 	Foreground bool
 	Orphan     bool
 	// OtherFinalizers is true if the object carries any finalizer but those two and
@@ -35,6 +35,8 @@ type Record struct {
 	// SyncTimeout is what SyncTimeoutAnnotation says: NoTimeout, a positive duration, or
 	// 0 if it is not there or cannot be understood.
 	SyncTimeout time.Duration
+	// Finalizers are the names of others' finalizers; none unless Deleting.
+	Finalizers Finalizers
 }
 
 // DefinitionFinalizer is the finalizer that the API server puts on a
@@ -178,6 +180,7 @@ func RecordOf(o metav1.Object) *Record {
 	r.CreatedAt = uint32(min(max(o.GetCreationTimestamp().Unix(), 0), math.MaxUint32))
 	if t := o.GetDeletionTimestamp(); t != nil {
 		r.DeletedAt = t.Unix()
+		r.Finalizers = FinalizersOf(o.GetFinalizers())
 	}
 	if own, set := o.GetAnnotations()[SyncTimeoutAnnotation]; set {
 		r.SyncTimeout = syncTimeout(own)

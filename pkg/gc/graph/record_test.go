@@ -23,7 +23,7 @@ func TestRecordOf(t *testing.T) {
 	}}
 	want := &Record{
 		Namespace: "n", Name: "a", UID: "u", ResourceVersion: "7", Deleting: true, Foreground: true, Orphan: true, OtherFinalizers: true,
-		CreatedAt: uint32(epoch.Unix() - 3600), DeletedAt: epoch.Unix(),
+		CreatedAt: uint32(epoch.Unix() - 3600), DeletedAt: epoch.Unix(), Finalizers: FinalizersOf([]string{"x/y"}),
 		References: []Reference{
 			{APIVersion: "v1", Kind: "Thing", Name: "o", UID: "o", Controller: True, BlockOwnerDeletion: False},
 			{APIVersion: "ex.io/v1", Kind: "Widget", Name: "w", UID: "w"},

@@ -14,13 +14,13 @@ import (
 // Cascade is a deletion that the collector carries on below a root, or has just finished.
 type Cascade struct {
 	Root Object `json:"root"`
-	// Policy is background, foreground or orphan.
+	// Policy is background, foreground or orphan: how the root was deleted.
 	Policy string    `json:"policy"`
 	Began  time.Time `json:"began"`
-	// Deleted counts the objects that the collector has deleted for it, and PerSecond over the last seconds.
+	// Deleted counts the objects that are gone, the root among them. PerSecond is how many the collector deleted a second lately.
 	Deleted   int     `json:"deleted"`
 	PerSecond float64 `json:"perSecond"`
-	// Left counts what names a deleted object as its owner, directly or through others; of an orphaning, directly. An
+	// Left counts the root while it is there, and what names a deleted object as its owner, directly or through others; of an orphaning, directly. An
 	// object that another owner keeps counts until its reference has been dropped. LeftOrMore is true if there is more.
 	Left       int  `json:"left"`
 	LeftOrMore bool `json:"leftOrMore,omitempty"`
@@ -30,7 +30,7 @@ type Cascade struct {
 }
 
 // Ended is true once nothing is left.
-func (c *Cascade) Ended() bool { return c.Left == 0 && c.Policy == "background" }
+func (c *Cascade) Ended() bool { return c.Left == 0 }
 
 // Holder is an object that others wait for and that does not go by itself.
 type Holder struct {
@@ -51,32 +51,33 @@ const (
 	maxJudged = 1000
 )
 
-// Measure counts what is left below a root and other members of its cascade. It takes time linear in that, and holds no
-// lock for longer than one object's dependents take.
-func (c *Cascade) Measure(g *graph.Graph, members []types.UID, o decide.Options, now time.Time) {
-	c.Policy = "background"
+// Measure counts what is left of a cascade below its root and other members. It takes time linear in that, and holds no
+// lock for longer than one object's dependents take. Policy is kept of a root that does not show it any more.
+func (c *Cascade) Measure(g *graph.Graph, members []Object, o decide.Options, now time.Time) {
+	c.Policy = cmp.Or(c.Policy, "background")
 	root, observed := g.View(graph.Key{Resource: c.Root.GroupResource(), UID: c.Root.UID})
 	if observed && root.Record.Deleting {
-		switch {
-		case root.Record.Orphan:
-			c.Policy = "orphan"
-			c.Left = len(g.Dependents(c.Root.UID))
+		c.Left++
+		c.Policy = policyOf(root.Record)
+		switch c.Policy {
+		case "orphan":
+			c.Left += len(dependents(g, c.Root))
 			return
-		case root.Record.Foreground:
-			c.Policy = "foreground"
+		case "background":
+			c.heldByFinalizer(c.Root, root.Record)
 		}
 	}
 	direct := make(map[types.UID]bool, len(members))
-	for _, uid := range members {
-		direct[uid] = true
+	for _, m := range members {
+		direct[m.UID] = true
 	}
 	// A member that is still there counts, once its owner shows it.
 	seen := map[types.UID]bool{c.Root.UID: true}
 	judged := 0
 	for next := slices.Clone(members); len(next) > 0; {
-		uid := next[len(next)-1]
+		owner := next[len(next)-1]
 		next = next[:len(next)-1]
-		for _, d := range g.Dependents(uid) {
+		for _, d := range dependents(g, owner) {
 			if seen[d.Key.UID] {
 				continue
 			}
@@ -86,11 +87,11 @@ func (c *Cascade) Measure(g *graph.Graph, members []types.UID, o decide.Options,
 			}
 			seen[d.Key.UID] = true
 			c.Left++
-			next = append(next, d.Key.UID)
+			next = append(next, ObjectOf(d))
 			switch {
 			case d.Record.Deleting && !d.Record.Foreground && !d.Record.Orphan:
-				c.held(Holder{Object: ObjectOf(d), Reason: string(decide.BeingDeleted), Text: sentence(decide.BeingDeleted)})
-			case !d.Record.Deleting && direct[uid] && judged < maxJudged:
+				c.heldByFinalizer(ObjectOf(d), d.Record)
+			case !d.Record.Deleting && direct[owner.UID] && judged < maxJudged:
 				judged++
 				if h, holds := holder(g, d, o, now); holds {
 					c.held(h)
@@ -98,6 +99,26 @@ func (c *Cascade) Measure(g *graph.Graph, members []types.UID, o decide.Options,
 			}
 		}
 	}
+}
+
+// dependents returns the objects that name an owner by its UID and by where it is. Others that name the UID alone, from another
+// namespace for one, are not its dependents.
+func dependents(g *graph.Graph, owner Object) []graph.Node {
+	catalog := g.Catalog()
+	resource := catalog.Resource(owner.GroupResource())
+	return slices.DeleteFunc(g.Dependents(owner.UID), func(d graph.Node) bool {
+		if owner.Namespace != "" && d.Record.Namespace != owner.Namespace {
+			return true
+		}
+		return !slices.ContainsFunc(d.Record.References, func(r graph.Reference) bool {
+			return r.UID == owner.UID && r.Name == owner.Name && (resource == nil || catalog.Serving(r.APIVersion, r.Kind) == resource)
+		})
+	})
+}
+
+// heldByFinalizer notes an object that has been deleted and is still there.
+func (c *Cascade) heldByFinalizer(o Object, r *graph.Record) {
+	c.held(Holder{Object: o, Reason: string(decide.BeingDeleted), Text: sentence(decide.BeingDeleted), Finalizers: r.Finalizers.Names()})
 }
 
 func (c *Cascade) held(h Holder) {

@@ -43,6 +43,11 @@ func (y *Why) Advise(reapFlags, kubectlFlags string) {
 			add("if the server behind this API is gone for good: with the APIService, all that it served is given up", kubectl, "delete", "apiservice", s)
 		}
 	}
+	if y.Contents != nil && !y.DeletedAt.IsZero() {
+		for _, f := range y.Contents.SpecFinalizers[:min(len(y.Contents.SpecFinalizers), advised)] {
+			add("if the controller that has to take "+f+" off cannot: gives up what it would clean up", reap, append(y.Object.args("release"), "--finalizer", f)...)
+		}
+	}
 	if y.Reason == string(decide.BeingDeleted) && !y.Object.IsNamespace() {
 		held = []Holder{{Object: y.Object, Reason: y.Reason, Finalizers: y.Finalizers}}
 	}

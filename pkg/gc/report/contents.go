@@ -27,6 +27,8 @@ type Contents struct {
 	// Unavailable the APIServices whose servers do not answer, so that nobody can tell what is left of their resources.
 	Conditions  []string `json:"conditions,omitempty"`
 	Unavailable []string `json:"unavailable,omitempty"`
+	// SpecFinalizers are those of the namespace's spec, but for Kubernetes' own: their controllers have to take them off.
+	SpecFinalizers []string `json:"specFinalizers,omitempty"`
 }
 
 // ResourceCount counts the objects of a resource.
@@ -56,7 +58,7 @@ func contentsOf(g *graph.Graph, namespace string, deleting bool) *Contents {
 			c.Waiting++
 		case !deleting:
 		case r.Deleting:
-			held = append(held, Holder{Object: ObjectOf(n), Reason: string(decide.BeingDeleted), Text: sentence(decide.BeingDeleted)})
+			held = append(held, Holder{Object: ObjectOf(n), Reason: string(decide.BeingDeleted), Text: sentence(decide.BeingDeleted), Finalizers: r.Finalizers.Names()})
 		default:
 			untouched = append(untouched, Holder{Object: ObjectOf(n), Reason: notDeletedYet,
 				Text: "nobody has deleted it: the namespace's deletion has not come to it yet, or its DELETE is refused"})

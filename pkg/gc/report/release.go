@@ -51,6 +51,8 @@ func givesUp(finalizer string, dependents *Objects) string {
 		return "the foreground deletion: the object no longer waits for " + who + "; the collector deletes them after it, in the background"
 	case metav1.FinalizerOrphanDependents:
 		return "the orphaning: " + who + " were to stay; those that still name the object as their only owner when it goes are DELETED by the collector"
+	case "kubernetes": // in the spec of a namespace, corev1.FinalizerKubernetes
+		return "the emptying of the namespace: it goes at once, and what is still in it stays in the store, where no client can reach it until a namespace of that name is created again"
 	}
 	return "the work of the controller that put " + finalizer + " there and has not reported it done: whatever that controller would clean up, in the cluster or outside it, may be left behind for good"
 }

@@ -143,8 +143,8 @@ type Status struct {
 	FailingCount int       `json:"failingCount"`
 	// Holds are the reasons for which orphaning deletions wait.
 	Holds []Hold `json:"holds,omitempty"`
-	// Waiting are the deletions that wait for the collector, or that it waits with,
-	// oldest first; WaitingCount is how many there are, of which the oldest are listed.
+	// Waiting are the objects that have been deleted and are still there, oldest first;
+	// WaitingCount is how many there are, of which the oldest are listed.
 	Waiting      []Waiting `json:"waiting,omitempty"`
 	WaitingCount int       `json:"waitingCount"`
 }
@@ -213,11 +213,10 @@ type Hold struct {
 	Remedy string `json:"remedy"`
 }
 
-// Waiting is an object that has been deleted and stays for the sake of its
-// dependents.
+// Waiting is an object that has been deleted and is still there.
 type Waiting struct {
 	Object Object `json:"object"`
-	// Policy is foreground or orphan.
+	// Policy is foreground or orphan while it stays for the sake of its dependents, and background otherwise.
 	Policy    string    `json:"policy"`
 	DeletedAt time.Time `json:"deletedAt"`
 	// BlockedBy are the dependents that a foreground deletion waits for; one with two
@@ -226,27 +225,65 @@ type Waiting struct {
 	// Deadline is when a foreground deletion is given up on unless there is progress;
 	// the zero time for never.
 	Deadline time.Time `json:"deadline,omitzero"`
+	// Finalizers are the first of those that hold it, without the collector's own.
+	Finalizers []string `json:"finalizers,omitempty"`
+}
+
+// blockers says what it waits for.
+func (w *Waiting) blockers() string {
+	switch {
+	case w.BlockedBy.Count > 0:
+		return w.BlockedBy.text(2)
+	case w.Policy == "orphan":
+		return "its dependents, which are being orphaned"
+	case len(w.Finalizers) > 0:
+		return finalizerNames(w.Finalizers)
+	case w.Policy == "foreground":
+		return "-"
+	case w.Object.IsNamespace():
+		return "what is in it, or spec.finalizers"
+	}
+	return "its grace period"
+}
+
+// finalizerNames names finalizers.
+func finalizerNames(all []string) string {
+	text := "finalizer "
+	if len(all) > 1 {
+		text = "finalizers "
+	}
+	return text + visible(strings.Join(all, ", "))
 }
 
 // waitingListed is how many waiting deletions a status lists.
 const waitingListed = 100
 
-// WaitingIn returns the deletions that wait at the time now, the oldest first and a
-// hundred at the most, and how many there are.
+// WaitingIn returns the objects that have been deleted and are still there at the time now, the oldest
+// deletion first and a hundred at the most, and how many there are.
 func WaitingIn(g *graph.Graph, o decide.Options, now time.Time) (list []Waiting, count int) {
-	all := g.Collecting()
+	all := append(g.Collecting(), g.Terminating()...)
 	slices.SortFunc(all, func(a, b graph.Node) int {
 		return cmp.Or(cmp.Compare(a.Record.DeletedAt, b.Record.DeletedAt), cmp.Compare(a.Key.UID, b.Key.UID))
 	})
 	for _, n := range all[:min(len(all), waitingListed)] {
-		w := Waiting{Object: objectOf(n.Key, n.Record), DeletedAt: time.Unix(n.Record.DeletedAt, 0).UTC(), Policy: "orphan"}
-		if v, ok := g.View(n.Key); ok && !n.Record.Orphan {
-			w.Policy = "foreground"
+		w := Waiting{Object: objectOf(n.Key, n.Record), DeletedAt: time.Unix(n.Record.DeletedAt, 0).UTC(), Policy: policyOf(n.Record), Finalizers: n.Record.Finalizers.Names()}
+		if v, ok := g.View(n.Key); ok && w.Policy == "foreground" {
 			w.BlockedBy, w.Deadline = blockersOf(g, &v), deadline(g, &v, o, now)
 		}
 		list = append(list, w)
 	}
 	return list, len(all)
+}
+
+// policyOf is how an object has been deleted, as far as it shows.
+func policyOf(r *graph.Record) string {
+	switch {
+	case r.Orphan:
+		return "orphan"
+	case r.Foreground:
+		return "foreground"
+	}
+	return "background"
 }
 
 // deadline returns when the foreground deletion of an object that has to wait is given

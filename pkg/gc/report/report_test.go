@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -149,7 +150,7 @@ func status(g *graph.Graph) Status {
 		{Root: Object{Resource: "configmaps", Namespace: "ns", Name: "done", UID: "d"}, Policy: "background", Began: now.Add(-20 * time.Second), Deleted: 3},
 		{Root: Object{Resource: "configmaps", Namespace: "ns", Name: "root", UID: "root"}, Began: now.Add(-5 * time.Minute)},
 	}
-	s.Cascades[2].Measure(behindWorld(), []types.UID{"root"}, decide.Options{}, now)
+	s.Cascades[2].Measure(behindWorld(), []Object{s.Cascades[2].Root}, decide.Options{}, now)
 	s.CascadeCount = 4
 	s.Failing = []Failure{{Object: Object{Resource: "secrets", Namespace: "ns", Name: "kept", UID: "k"}, Failures: 7, Since: now.Add(-time.Minute), Error: `delete secrets ns/kept: admission webhook "keep.example.com" denied the request: keep`}}
 	s.FailingCount = 2
@@ -330,6 +331,39 @@ func TestLongListsAreCutShort(t *testing.T) {
 	var out bytes.Buffer
 	if err := (Status{Running: true, Now: now, Waiting: list, WaitingCount: n}).Print(&out); err != nil || !strings.Contains(out.String(), "and 102 more") {
 		t.Errorf("%v\n%s", err, &out)
+	}
+}
+
+// TestDeletedObjectsThatNothingOwnsAreListed: status and the tree of a namespace list every object that has been deleted and is
+// still there, with what holds it.
+func TestDeletedObjectsThatNothingOwnsAreListed(t *testing.T) {
+	g := behindWorld()
+	hour := now.Add(-time.Hour).Unix()
+	g.Upsert(configMaps, &graph.Record{Namespace: "other", Name: "alone", UID: "alone", Deleting: true, DeletedAt: hour, OtherFinalizers: true,
+		Finalizers: graph.FinalizersOf([]string{"example.com/hold", "example.com/\x1b[31m"})}, now)
+	g.Upsert(configMaps, &graph.Record{Namespace: "other", Name: "graceful", UID: "graceful", Deleting: true, DeletedAt: hour + 1}, now)
+	list, n := WaitingIn(g, decide.Options{}, now)
+	if n != 9 {
+		t.Errorf("%d are listed, want 9: of behindWorld 6 objects and the namespace, and 2", n)
+	}
+	var out bytes.Buffer
+	if err := (Status{Running: true, Now: now, Waiting: list, WaitingCount: n}).Print(&out); err != nil {
+		t.Fatal(err)
+	}
+	if err := NewTree(g, g.View, TreeOptions{Namespace: "other"}, Basis{Source: FromCollector}, now).Print(&out); err != nil {
+		t.Fatal(err)
+	}
+	text := regexp.MustCompile(" +").ReplaceAllString(out.String(), " ")
+	for _, want := range []string{
+		"waiting 9 deletions", "configmaps/alone -n other 60m background - finalizers example.com/hold, example.com/",
+		"configmaps/graceful -n other 59m background - its grace period", "namespaces/ns 60s background - what is in it, or spec.finalizers", "Terminating for 60m: held by the finalizers example.com/hold",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("%q is not in\n%s", want, text)
+		}
+	}
+	if strings.Contains(text, "\x1b") {
+		t.Errorf("it writes to the terminal: %q", text)
 	}
 }
 

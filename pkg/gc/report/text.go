@@ -71,14 +71,11 @@ func (s Status) Print(out io.Writer) error {
 	fmt.Fprintln(w)
 	fmt.Fprintln(w, "WAITING\tFOR\tPOLICY\tDEADLINE\tBLOCKED BY")
 	for _, d := range s.Waiting {
-		deadline, blockers := "-", "-"
+		deadline := "-"
 		if !d.Deadline.IsZero() {
 			deadline = until(d.Deadline, s.Now)
 		}
-		if d.BlockedBy.Count > 0 {
-			blockers = d.BlockedBy.text(2)
-		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", d.Object, ago(d.DeletedAt, s.Now), d.Policy, deadline, blockers)
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", d.Object, ago(d.DeletedAt, s.Now), d.Policy, deadline, d.blockers())
 	}
 	if more := s.WaitingCount - len(s.Waiting); more > 0 {
 		fmt.Fprintf(w, "and %d more\t\t\t\t\n", more)

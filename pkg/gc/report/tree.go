@@ -179,13 +179,13 @@ func (w *walk) down(from graph.Key) {
 	}
 }
 
-// everything enters what has an owner or a dependent in a namespace, and owners elsewhere.
+// everything enters what has an owner or a dependent in a namespace, owners elsewhere, and what has been deleted and is still there.
 func (w *walk) everything(namespace string) {
 	for _, n := range w.g.Objects() {
-		if namespace != "" && n.Record.Namespace != namespace || len(n.Record.References) == 0 {
+		if namespace != "" && n.Record.Namespace != namespace || len(n.Record.References) == 0 && !n.Record.Deleting {
 			continue
 		}
-		if v, ok := w.view(n.Key); ok && len(ownerKeys(&v)) > 0 {
+		if v, ok := w.view(n.Key); ok && (n.Record.Deleting || len(ownerKeys(&v)) > 0) {
 			w.up(n.Key)
 		}
 	}
@@ -251,6 +251,7 @@ func (w *walk) node(k graph.Key, now time.Time) TreeNode {
 		return n
 	}
 	n.DeletedAt = time.Unix(v.Record.DeletedAt, 0).UTC()
+	n.Finalizers = v.Record.Finalizers.Names()
 	switch {
 	case v.Record.Orphan:
 		n.Waits = "orphan"

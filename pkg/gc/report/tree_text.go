@@ -9,6 +9,8 @@ import (
 	"unicode/utf8"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/reap-dev/reap/pkg/gc/graph"
 )
 
 // Print writes the tree for people.
@@ -20,7 +22,7 @@ func (t Tree) PrintIn(out io.Writer, p Palette) error {
 		return err
 	}
 	if len(t.Nodes) == 0 {
-		_, err := fmt.Fprintln(out, "nothing here has an owner")
+		_, err := fmt.Fprintln(out, "nothing here has an owner or is being deleted")
 		return err
 	}
 	w := &treeWriter{tabs: tabwriter.NewWriter(out, 0, 0, 2, ' ', 0), tree: &t, palette: p,
@@ -157,6 +159,9 @@ func (w *treeWriter) print(n *TreeNode, own, below string, parent *TreeNode) {
 	}
 }
 
+// foreign returns the finalizers that are not the collector's.
+func foreign(finalizers []string) []string { return graph.FinalizersOf(finalizers).Names() }
+
 // status says what is remarkable about a node.
 func (w *treeWriter) status(n, parent *TreeNode) string {
 	var all []string
@@ -169,10 +174,10 @@ func (w *treeWriter) status(n, parent *TreeNode) string {
 		bad("Terminating for %s: its dependents are being orphaned", ago(n.DeletedAt, w.tree.Now))
 	case n.BlockedBy.Count > 0:
 		bad("Terminating for %s: blocked by %s", ago(n.DeletedAt, w.tree.Now), n.BlockedBy.text(2))
+	case len(foreign(n.Finalizers)) > 0:
+		bad("Terminating for %s: held by the %s", ago(n.DeletedAt, w.tree.Now), finalizerNames(foreign(n.Finalizers)))
 	case n.Waits == "foreground":
 		bad("Terminating for %s: nothing blocks it", ago(n.DeletedAt, w.tree.Now))
-	case len(n.Finalizers) > 0:
-		bad("Terminating for %s: held by the finalizer %s", ago(n.DeletedAt, w.tree.Now), visible(strings.Join(n.Finalizers, ", ")))
 	default:
 		bad("Terminating for %s", ago(n.DeletedAt, w.tree.Now))
 	}

@@ -84,6 +84,9 @@ func (c Cascade) lines(now time.Time, columns int) []string {
 func (h Holder) brief() string {
 	switch decide.Reason(h.Reason) {
 	case decide.BeingDeleted:
+		if len(h.Finalizers) > 0 {
+			return finalizerNames(h.Finalizers)
+		}
 		return "a finalizer or a grace period keeps it"
 	case decide.OwnerUnknown:
 		return "nobody serves the kind of an owner"
@@ -98,7 +101,9 @@ func (c Cascade) progress(columns int) string {
 		left = "more than " + left
 	}
 	text := fmt.Sprintf("%d deleted, %s left", c.Deleted, left)
-	if c.PerSecond >= 1 {
+	if c.PerSecond >= 1 && c.HeldByCount > 0 {
+		text += fmt.Sprintf(", %.0f/s", c.PerSecond) // when it ends depends on what holds it
+	} else if c.PerSecond >= 1 {
 		text += fmt.Sprintf(", %.0f/s, %s to go", c.PerSecond, duration.HumanDuration(time.Duration(float64(c.Left)/c.PerSecond*float64(time.Second))))
 	}
 	return Bar(c.Deleted, c.Deleted+c.Left, max(10, min(40, columns/3))) + " " + text
