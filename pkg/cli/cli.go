@@ -19,9 +19,11 @@ import (
 
 // The exit codes.
 const (
-	exitOK    = 0
-	exitRun   = 1 // what was asked for failed
-	exitUsage = 2 // what was asked for is not understood, or the configuration is wrong; nothing was done
+	exitOK         = 0
+	exitRun        = 1 // what was asked for failed
+	exitUsage      = 2 // what was asked for is not understood, or the configuration is wrong; nothing was done
+	exitIncomplete = 3 // not everything that was asked for could be looked at, and nothing wrong was seen in the rest
+	exitInterrupt  = 130
 )
 
 // Run runs the command that args, whose first element is the program's own name, ask for. It returns
@@ -51,15 +53,24 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer, serve run
 	}
 	app := newApp(stdout, stderr, serve)
 	err := app.RunContext(ctx, flagsFirst(app.Commands, args))
-	if err == nil {
-		return exitOK
-	}
 	var failed *runError
-	if !errors.As(err, &failed) {
+	switch {
+	case err == nil:
+	case errors.As(err, &failed):
+		failed.print(stderr)
+	default:
 		printError(stderr, err)
 		return exitUsage
 	}
-	failed.print(stderr)
+	command, _ := findCommand(app.Commands, args)
+	switch interrupt := (&interrupted{}); {
+	case errors.As(context.Cause(ctx), &interrupt) && (command == nil || command.Name != "server"):
+		return interrupt.exitCode()
+	case err == nil:
+		return exitOK
+	case failed.code != 0:
+		return failed.code
+	}
 	return exitRun
 }
 
@@ -115,6 +126,8 @@ type runError struct {
 	err error
 	// print prints the error the way that the command's options ask for.
 	print func(stderr io.Writer)
+	// code is the exit code; 0 stands for exitRun.
+	code int
 }
 
 // failed makes an error of a command that was understood a runError that is printed as a line; nil stays.

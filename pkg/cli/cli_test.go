@@ -83,6 +83,11 @@ func TestErrorsAreOneLineAndACode(t *testing.T) {
 			[]string{"server", "--data-dirr=x"}, nil, exitUsage,
 			"reap: unknown flag --data-dirr (did you mean --data-dir?); see 'reap server --help'\n",
 		},
+		{[]string{"status", "-o"}, nil, exitUsage, "reap: -o needs a value; see 'reap status --help'\n"},
+		{[]string{"tree", "deployments/web", "--namespace"}, nil, exitUsage, "reap: --namespace needs a value; see 'reap tree --help'\n"},
+		{[]string{"why", "deployments/web", "-n"}, nil, exitUsage, "reap: -n needs a value; see 'reap why --help'\n"},
+		{[]string{"snapshot", "remove"}, nil, exitUsage, "reap: unknown command \"remove\"; see 'reap snapshot --help'\n"},
+		{[]string{"lint", "--all"}, nil, exitUsage, "reap: unknown flag --all; see 'reap lint --help'\n"},
 		{[]string{"server", "--data-dir"}, nil, exitUsage, "reap: --data-dir needs a value; see 'reap server --help'\n"},
 		{
 			[]string{"server", "gc"}, nil, exitUsage,
@@ -101,7 +106,7 @@ func TestErrorsAreOneLineAndACode(t *testing.T) {
 			"reap: --log-format (from $REAP_LOG_FORMAT): \"xml\" is not accepted: give one of text, logfmt, json\n",
 		},
 		{[]string{"sevrer"}, nil, exitUsage, "reap: unknown command \"sevrer\" (did you mean \"server\"?); see 'reap --help'\n"},
-		{[]string{"--verbose"}, nil, exitUsage, "reap: unknown flag --verbose (did you mean --version?); see 'reap --help'\n"},
+		{[]string{"--verbose"}, nil, exitUsage, "reap: unknown flag --verbose; see 'reap --help'\n"},
 		{
 			[]string{"completion", "tcsh"}, nil, exitUsage,
 			"reap: no completion for \"tcsh\": give one of bash, zsh, fish; see 'reap completion --help'\n",

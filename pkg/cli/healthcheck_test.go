@@ -182,7 +182,7 @@ func TestHealthcheckThatIsNotUnderstood(t *testing.T) {
 		{[]string{"now"}, "reap healthcheck takes no arguments, only flags, and got \"now\"; see 'reap healthcheck --help'"},
 		{[]string{"-o", "yaml"}, `--output has to be text or json, not "yaml"`},
 		{[]string{"--timeout=0s"}, "--timeout: 0s is no time to answer in: give a duration such as 5s"},
-		{[]string{"--kubeconfig=x"}, "unknown flag --kubeconfig (did you mean --config?); see 'reap healthcheck --help'"},
+		{[]string{"--kubeconfig=x"}, "unknown flag --kubeconfig; see 'reap healthcheck --help'"},
 	} {
 		got := reap(t, nil, append([]string{"healthcheck"}, tc.args...)...)
 		if want := (result{exitUsage, "", "reap: " + tc.want + "\n"}); got != want {

@@ -144,7 +144,7 @@ func TestInterruptEndsRestoreFromStandardInput(t *testing.T) {
 	if _, err := writer.Write(whole.Bytes()[:whole.Len()-1]); err != nil {
 		t.Fatalf("%v: %+v", err, r.ended(t))
 	}
-	if got := r.interrupted(t); got.code != exitRun || !strings.Contains(got.stderr, "interrupt") && !strings.Contains(got.stderr, "cancel") {
+	if got := r.interrupted(t); got.code != exitInterrupt || !strings.Contains(got.stderr, "interrupt") && !strings.Contains(got.stderr, "cancel") {
 		t.Errorf("it ends with %+v", got)
 	}
 	if left, err := filepath.Glob(filepath.Join(dir, ".restoring-*")); err != nil || len(left) > 0 {
@@ -196,7 +196,7 @@ func TestInterruptEndsQuestion(t *testing.T) {
 	_, theirs := openTerminal(t)
 	r := start(t, theirs, "service", "uninstall", "--root", root, "--bin-dir", "/bin")
 	await(t, "the question is asked", func() bool { return strings.Contains(r.stderr.String(), "[y/N]") })
-	if got := r.interrupted(t); got.code != exitRun || !strings.Contains(got.stderr, "nothing was removed") {
+	if got := r.interrupted(t); got.code != exitInterrupt || !strings.Contains(got.stderr, "nothing was removed") {
 		t.Errorf("it ends with %+v", got)
 	}
 	if _, err := os.Stat(filepath.Join(root, "bin/reap")); err != nil {

@@ -33,8 +33,10 @@ func flagsFirst(commands []*cli.Command, args []string) []string {
 			rest = append(rest, word)
 		default:
 			flags = append(flags, word)
-			if name := strings.TrimLeft(word, "-"); takesValue[name] && i+1 < len(args) {
-				i++
+			if name := strings.TrimLeft(word, "-"); takesValue[name] {
+				if i++; i == len(args) {
+					return flags // the parser says that its value is missing, and takes no argument for it
+				}
 				flags = append(flags, args[i])
 			}
 		}

@@ -21,7 +21,7 @@ func TestFlagsMayFollowArguments(t *testing.T) {
 		"reap why -n shop a/b":                     "reap why -n shop a/b",
 		"reap why a --namespace=shop b":            "reap why --namespace=shop a b",
 		"reap why a --quiet b":                     "reap why --quiet a b",
-		"reap why a -n":                            "reap why -n a",
+		"reap why a -n":                            "reap why -n",
 		"reap why a --unknown b":                   "reap why --unknown a b",
 		"reap why a -- -n shop":                    "reap why a -- -n shop",
 		"reap why a - b":                           "reap why a - b",

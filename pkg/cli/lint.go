@@ -30,7 +30,7 @@ Without -A it looks at the objects of one namespace, and at no cluster-scoped ob
 
 With -f it judges manifests, or a backup, against the cluster that they will be applied to: it finds the objects that the collector would delete as soon as they exist.
 
-The exit code is 1 if there is a finding; with --fail-on, if there is one with any of these codes.`
+The exit code is 1 if there is a finding; with --fail-on, if there is one with any of these codes. Otherwise it is 3 if the answer is incomplete: something could not be read, or there is no such namespace.`
 
 const lintExamples = `reap lint -A
 reap lint -n shop -o json
@@ -89,6 +89,12 @@ func lintCommand() *cli.Command {
 					o.Namespace = ""
 				}
 				l, err = newAsker(c, server).lint(c.Context, o)
+				if err == nil {
+					err = server.checkNamespace(c.Context, o.Namespace, l.Judged, &l.Basis)
+				}
+				if err == nil {
+					l.Basis.Pause = server.paused(c.Context)
+				}
 			}
 			if err != nil {
 				return failed(err)
@@ -102,7 +108,10 @@ func lintCommand() *cli.Command {
 				// The findings have been printed: nothing is left to say.
 				return &runError{err: errors.New("there are findings"), print: func(io.Writer) {}}
 			}
-			return failed(err)
+			if err != nil {
+				return failed(err)
+			}
+			return incomplete(l.Basis)
 		},
 	})
 }

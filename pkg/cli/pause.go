@@ -42,12 +42,18 @@ func pauseCommand() *cli.Command {
 			Name: "reason", Category: "Pause", Usage: "`TEXT` why, for whoever looks at reap status",
 		}),
 		Action: func(c *cli.Context) error {
-			return changePause(c, client, func(ctx context.Context, maps typedcorev1.ConfigMapsGetter, out io.Writer) (pause.State, error) {
+			return changePause(c, client, func(ctx context.Context, maps typedcorev1.ConfigMapsGetter, out io.Writer) (pause.State, bool, error) {
 				s, changed, err := pause.Begin(ctx, maps, whoami(), c.String("reason"), time.Now())
-				if err == nil && !changed {
-					fmt.Fprintf(out, "it is paused already%s\n", details(s))
+				if err != nil || changed {
+					return s, changed, err
 				}
-				return s, err
+				fmt.Fprintf(out, "it is paused already%s\n", details(s))
+				if reason := c.String("reason"); reason != "" {
+					if s, changed, err = pause.Explain(ctx, maps, whoami(), reason); err == nil && changed {
+						fmt.Fprintf(out, "its reason is now: %s\n", reason)
+					}
+				}
+				return s, changed, err
 			}, true)
 		},
 	})
@@ -62,7 +68,7 @@ func resumeCommand() *cli.Command {
 		Description: resumeDescription,
 		Flags:       flags,
 		Action: func(c *cli.Context) error {
-			return changePause(c, client, func(ctx context.Context, maps typedcorev1.ConfigMapsGetter, out io.Writer) (pause.State, error) {
+			return changePause(c, client, func(ctx context.Context, maps typedcorev1.ConfigMapsGetter, out io.Writer) (pause.State, bool, error) {
 				s, changed, err := pause.End(ctx, maps, time.Now())
 				switch {
 				case err != nil:
@@ -71,7 +77,7 @@ func resumeCommand() *cli.Command {
 				default:
 					fmt.Fprintln(out, "it is not paused")
 				}
-				return s, err
+				return s, changed, err
 			}, false)
 		},
 	})
@@ -79,7 +85,7 @@ func resumeCommand() *cli.Command {
 
 // changePause changes the pause and waits until the collector has noticed, so that
 // nothing is written after the command has ended.
-func changePause(c *cli.Context, client *config.Client, change func(context.Context, typedcorev1.ConfigMapsGetter, io.Writer) (pause.State, error), paused bool) error {
+func changePause(c *cli.Context, client *config.Client, change func(context.Context, typedcorev1.ConfigMapsGetter, io.Writer) (state pause.State, changed bool, err error), paused bool) error {
 	if err := noArguments(c); err != nil {
 		return err
 	}
@@ -92,12 +98,12 @@ func changePause(c *cli.Context, client *config.Client, change func(context.Cont
 		return failed(err)
 	}
 	out := c.App.Writer
-	changed, err := change(c.Context, maps, out)
+	state, changed, err := change(c.Context, maps, out)
 	if err != nil {
 		return failed(server.failed(err))
 	}
 	// The guard may pause the collector again as soon as it works.
-	again := func(p *pause.State) bool { return !paused && p != nil && p.Since.Sub(changed.Since) >= time.Second }
+	again := func(p *pause.State) bool { return !paused && p != nil && p.Since.Sub(state.Since) >= time.Second }
 	var s report.Status
 	var asking error
 	err = wait.PollUntilContextTimeout(c.Context, 50*time.Millisecond, confirmWithin, true, func(ctx context.Context) (bool, error) {
@@ -113,6 +119,11 @@ func changePause(c *cli.Context, client *config.Client, change func(context.Cont
 	})
 	word := map[bool]string{true: "paused", false: "not paused"}[paused]
 	switch {
+	case c.Context.Err() != nil:
+		return failed(context.Cause(c.Context))
+	case asking != nil && !changed:
+		err := fmt.Errorf("nothing was changed, and the collector could not be asked whether it is %s: %w", word, asking)
+		return &runError{err: err, code: exitIncomplete, print: func(stderr io.Writer) { printError(stderr, err) }}
 	case err != nil:
 		return failed(fmt.Errorf("recorded, but it has not taken effect within %s that the collector is %s; 'reap status' shows when it does", confirmWithin, word))
 	case asking != nil:
@@ -127,6 +138,18 @@ func changePause(c *cli.Context, client *config.Client, change func(context.Cont
 		fmt.Fprintln(out, "the collector is paused and writes nothing; 'reap resume' ends it")
 	default:
 		fmt.Fprintln(out, "the collector works")
+	}
+	return nil
+}
+
+// paused returns the pause of the collector; nil if there is none, or if the caller may not see it.
+func (c *connection) paused(ctx context.Context) *pause.State {
+	maps, err := typedcorev1.NewForConfig(c.config)
+	if err != nil {
+		return nil
+	}
+	if s, err := pause.Find(ctx, maps); err == nil && s.Paused {
+		return &s
 	}
 	return nil
 }

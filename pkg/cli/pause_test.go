@@ -91,3 +91,25 @@ func TestPauseSaysOnlyWhatIsKnownOfAnother(t *testing.T) {
 		}
 	}
 }
+
+// TestResumeRecordsNothingThatItDidNot: the collector is not paused, and the caller may not ask it.
+func TestResumeRecordsNothingThatItDidNot(t *testing.T) {
+	kubeconfig := pauseServer(t, `{"paused": "false"}`, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusForbidden) })
+	got := reap(t, nil, "resume", "--kubeconfig", kubeconfig)
+	if got.code != exitIncomplete || strings.Contains(got.stdout+got.stderr, "recorded") || !strings.Contains(got.stderr, "nothing was changed") {
+		t.Errorf("%+v", got)
+	}
+}
+
+// TestPauseGivesAPauseAnotherReason, and says so.
+func TestPauseGivesAPauseAnotherReason(t *testing.T) {
+	kubeconfig := pauseServer(t, `{"paused": "true", "reason": "one"}`, func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprint(w, `{"running": true, "pause": {"paused": true}}`)
+	})
+	for reason, says := range map[string]bool{"two": true, "one": false, "": false} {
+		got := reap(t, nil, "pause", "--reason", reason, "--kubeconfig", kubeconfig)
+		if got.code != exitOK || !strings.Contains(got.stdout, "paused already: one") || strings.Contains(got.stdout, "its reason is now: two") != says {
+			t.Errorf("%q: %+v", reason, got)
+		}
+	}
+}

@@ -33,6 +33,8 @@ const referenceTail = `## Exit codes
 | 0 | done |
 | 1 | what was asked for failed, or the answer is no: ` + "`reap lint` found something, `reap healthcheck` has no ready server" + ` |
 | 2 | the command line or the configuration is wrong; nothing was done |
+| 3 | the answer is incomplete: ` + "`reap lint`, `reap tree` or `reap relink`" + ` could not read everything, or was given a namespace that does not exist, and nothing wrong was seen in the rest; a pause that was asked for, or its end, changed nothing, and the collector could not be asked |
+| 130 | Ctrl-C ended the command; 143 after SIGTERM and 129 after SIGHUP. ` + "`reap server`" + ` ends with 0 after each of them |
 
 ` + "`reap kubectl` ends with kubectl's own exit codes." + `
 

@@ -25,7 +25,7 @@ Pause the collector before the restore ('reap pause'), relink ('reap relink -A')
 
 With -f it rewrites the references in files instead, to owners that the cluster has already; nothing else in the files changes.
 
-A reference is left as it is if there is no object where it says, if that object is being deleted, or if its UID is that of an object of another kind or name. The exit code is 1 if any is left, or could not be rewritten.`
+A reference is left as it is if there is no object where it says, if that object is being deleted, or if its UID is that of an object of another kind or name. The exit code is 1 if any is left, or could not be rewritten. Otherwise it is 3 if the answer is incomplete: something could not be read, or there is no such namespace.`
 
 const relinkExamples = `reap relink -A --dry-run
 reap relink -n shop
@@ -118,7 +118,7 @@ func runRelink(c *cli.Context, client *config.Client) error {
 		// They have been printed: nothing is left to say.
 		return &runError{err: errors.New("references are left"), print: func(io.Writer) {}}
 	}
-	return nil
+	return incomplete(r.report.Basis)
 }
 
 // relinking is what reap relink is about to do.
@@ -149,6 +149,14 @@ func (c *connection) relinkCluster(command *cli.Context, s selection) (relinking
 		return relinking{}, err
 	}
 	scope.Judged = judged(in)
+	seen := scope.Judged
+	if !s.all && seen == 0 {
+		seen = inNamespace(listed.Graph, s.namespace)
+	}
+	if err := c.checkNamespace(ctx, scope.Namespace, seen, &b); err != nil {
+		return relinking{}, c.failed(err)
+	}
+	b.Pause = c.paused(ctx)
 	r := relinking{report: report.NewRelink(plan, scope, b, nil)}
 	r.apply = func(ctx context.Context) error {
 		objects := 0
@@ -176,6 +184,16 @@ func (c *connection) resolve(ctx context.Context, in relink.Input) (relink.Plan,
 func judged(in relink.Input) (n int) {
 	for _, o := range in.Graph.Objects() {
 		if !o.Record.Deleting && (in.Only == nil || in.Only(o.Record)) {
+			n++
+		}
+	}
+	return n
+}
+
+// inNamespace counts the objects of a namespace, also those that are being deleted.
+func inNamespace(g *graph.Graph, namespace string) (n int) {
+	for _, o := range g.Objects() {
+		if o.Record.Namespace == namespace {
 			n++
 		}
 	}

@@ -16,7 +16,9 @@ import (
 
 const treeDescription = `Shows objects with all their owners above and all their dependents below: how old and how ready they are, and what keeps those that are being deleted. Without an object it shows everything that has an owner, in the namespace or, with -A, in the cluster.
 
-Where no collector of reap answers, it lists the cluster's metadata.`
+Where no collector of reap answers, it lists the cluster's metadata.
+
+The exit code is 3 if the answer is incomplete: something could not be read, or there is no such namespace.`
 
 const treeExamples = `reap tree deployments/web -n shop
 reap tree -n shop
@@ -74,6 +76,12 @@ func treeCommand() *cli.Command {
 			if err != nil {
 				return failed(err)
 			}
+			if len(o.Keys) == 0 {
+				if err := server.checkNamespace(c.Context, o.Namespace, t.Count, &t.Basis); err != nil {
+					return failed(err)
+				}
+			}
+			t.Basis.Pause = server.paused(c.Context)
 			if err := server.describeTree(c.Context, &t); err != nil {
 				return failed(err)
 			}
@@ -85,7 +93,10 @@ func treeCommand() *cli.Command {
 			if err != nil {
 				return failed(err)
 			}
-			return failed(missing)
+			if missing != nil {
+				return failed(missing)
+			}
+			return incomplete(t.Basis)
 		},
 	})
 }

@@ -14,14 +14,22 @@ import (
 func usageError(c *cli.Context, err error, _ bool) error {
 	text := err.Error()
 	if name, found := strings.CutPrefix(text, "flag provided but not defined: -"); found {
-		text = "unknown flag --" + strings.TrimLeft(name, "-")
+		text = "unknown flag " + dashed(name)
 		if n := config.Nearest(name, flagNames(c.Command)); n != "" {
-			text += " (did you mean --" + n + "?)"
+			text += " (did you mean " + dashed(n) + "?)"
 		}
 	} else if name, found := strings.CutPrefix(text, "flag needs an argument: -"); found {
-		text = "--" + strings.TrimLeft(name, "-") + " needs a value"
+		text = dashed(name) + " needs a value"
 	}
 	return fmt.Errorf("%s; see '%s --help'", text, c.Command.HelpName)
+}
+
+// dashed writes a flag's name as it is given.
+func dashed(name string) string {
+	if name = strings.TrimLeft(name, "-"); len(name) == 1 {
+		return "-" + name
+	}
+	return "--" + name
 }
 
 func flagNames(c *cli.Command) []string {

@@ -88,7 +88,7 @@ func TestSQLite(t *testing.T) {
 func TestNearest(t *testing.T) {
 	names := []string{"data-dir", "datastore-endpoint", "disable", "gc-workers"}
 	for word, want := range map[string]string{
-		"data-dirr": "data-dir", "DataDir": "data-dir", "--data_dir": "data-dir", "datastore": "datastore-endpoint",
+		"data-dirr": "data-dir", "DataDir": "data-dir", "--data_dir": "data-dir", "datastore": "", "dat-adir": "data-dir",
 		"gc-worker": "gc-workers", "disabled": "disable", "qqq": "", "": "",
 	} {
 		if got := Nearest(word, names); got != want {

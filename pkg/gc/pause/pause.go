@@ -133,6 +133,29 @@ func Begin(ctx context.Context, client typedcorev1.ConfigMapsGetter, by, reason 
 	return change(ctx, client, paused, func(s State) State { return s.begin(by, reason, now) })
 }
 
+// Explain gives a pause that lasts another reason, and who gave it. Everything else of it stays. changed is false if it has
+// that reason already, or if the collector is not paused.
+func Explain(ctx context.Context, client typedcorev1.ConfigMapsGetter, by, reason string) (s State, changed bool, err error) {
+	said := func(s State) bool { return !s.Paused || s.Reason == reason }
+	return change(ctx, client, said, func(s State) State {
+		s.By, s.Reason = by, reason
+		return s
+	})
+}
+
+// Find returns the state.
+func Find(ctx context.Context, client typedcorev1.ConfigMapsGetter) (State, error) {
+	m, err := client.ConfigMaps(Namespace).Get(ctx, Name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return State{}, nil
+	}
+	if err != nil {
+		return State{}, fmt.Errorf("reading the pause: %w", err)
+	}
+	s, _ := stateOf(m.Data) // what cannot be understood counts as paused
+	return s, nil
+}
+
 // Hold pauses the collector and the controllers that delete. changed is false if they were held already. An existing pause
 // becomes a hold; the state then says who holds and why.
 func Hold(ctx context.Context, client typedcorev1.ConfigMapsGetter, by, reason string, now time.Time) (s State, changed bool, err error) {

@@ -91,3 +91,24 @@ func TestNoPauseLeavesNoTrace(t *testing.T) {
 		t.Errorf("%v", d)
 	}
 }
+
+// A pause that lasts takes another reason, and stays as long and as firm as it was.
+func TestExplainChangesOnlyTheReason(t *testing.T) {
+	w := &wire{}
+	client := w.client(t)
+	if s, changed, err := Explain(t.Context(), client, "you", "why"); err != nil || changed || s.Paused {
+		t.Errorf("without a pause: %+v, changed %v, %v", s, changed, err)
+	}
+	if _, _, err := Hold(t.Context(), client, "server", "restored", at(0)); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []bool{true, false} { // the second changes nothing
+		s, changed, err := Explain(t.Context(), client, "you", "why")
+		found, findErr := Find(t.Context(), client)
+		for _, s := range []State{s, found} {
+			if err != nil || findErr != nil || changed != want || !s.Paused || !s.Held || s.By != "you" || s.Reason != "why" || !s.Since.Equal(at(0)) {
+				t.Errorf("%+v, changed %v, %v, %v", s, changed, err, findErr)
+			}
+		}
+	}
+}

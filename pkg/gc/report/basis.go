@@ -4,6 +4,9 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"time"
+
+	"github.com/reap-dev/reap/pkg/gc/pause"
 )
 
 // The sources of a report, and the rules that it goes by.
@@ -35,6 +38,8 @@ type Basis struct {
 	Objects int `json:"objects"`
 	// Incomplete is what could not be looked at; empty if the report is complete.
 	Incomplete []Gap `json:"incomplete,omitempty"`
+	// Pause is the collector's, if it is paused and the caller may see that.
+	Pause *pause.State `json:"pause,omitempty"`
 }
 
 // Gap is something that could not be looked at: a resource or an API version.
@@ -68,6 +73,9 @@ func (b Basis) Print(out io.Writer) error {
 			break
 		}
 		lines = append(lines, fmt.Sprintf("incomplete: %s: %s", g.What, oneLine(g.Why)))
+	}
+	if b.Pause != nil {
+		lines = append(lines, "the collector is paused: "+pausedFor(b.Pause, time.Now()))
 	}
 	if len(lines) == 0 {
 		return nil

@@ -33,8 +33,10 @@ func (y *Why) Advise(reapFlags, kubectlFlags string) {
 			y.Commands = append(y.Commands, Command{line, visible(text)})
 		}
 	}
-	if y.Pause != nil {
-		add("ends the pause: the collector works again", reap, "resume")
+	// Only a deletion that the collector itself would go on with is freed by the end of a pause; to resume may be the end of
+	// any other object, as after a restore.
+	if y.Pause != nil && !y.DeletedAt.IsZero() && y.Action != decide.Nothing.String() {
+		add("ends the pause, for all objects: 'reap lint -A' says first what else would be collected", reap, "resume")
 	}
 	held := y.HeldBy
 	if y.Contents != nil {

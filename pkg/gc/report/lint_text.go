@@ -25,13 +25,21 @@ func (l Lint) PrintIn(out io.Writer, p Palette) error {
 	}
 	var b strings.Builder
 	if l.Count == 0 {
-		fmt.Fprintf(&b, "nothing is wrong with the references of %s%s\n", l.objects(), l.elsewhere())
+		if len(l.Basis.Incomplete) > 0 {
+			fmt.Fprintf(&b, "nothing wrong was found in the references of %s that could be read; the others were not looked at%s\n", l.objects(), l.elsewhere())
+		} else {
+			fmt.Fprintf(&b, "nothing is wrong with the references of %s%s\n", l.objects(), l.elsewhere())
+		}
 	}
 	for _, h := range effectHeads {
 		if l.ByEffect[h.effect] == 0 {
 			continue
 		}
-		head := fmt.Sprintf("%s (%d)", h.head, l.ByEffect[h.effect])
+		head := h.head
+		if l.Basis.Pause != nil && (h.effect == "collected" || h.effect == "dropped") {
+			head += " ONCE THE PAUSE ENDS"
+		}
+		head = fmt.Sprintf("%s (%d)", head, l.ByEffect[h.effect])
 		if h.effect == "collected" || h.effect == "stuck" {
 			head = p.Bad(head)
 		}

@@ -129,10 +129,13 @@ func (y Why) Print(out io.Writer) error {
 			next += " or " + until(y.Again, y.Now)
 		}
 	}
-	fmt.Fprintf(w, "next\t%s\n", next)
 	if y.Pause != nil {
-		fmt.Fprintf(w, "paused\t%s\n", pauseText(y.Pause, y.Now))
+		if y.Action != "nothing" {
+			next = "nothing while the collector is paused; " + next + " once the pause ends"
+		}
+		fmt.Fprintf(w, "paused\t%s\n", pausedFor(y.Pause, y.Now))
 	}
+	fmt.Fprintf(w, "next\t%s\n", next)
 	dependents := "none"
 	if y.Dependents.Count > 0 {
 		dependents = y.Dependents.text(listed)
@@ -243,6 +246,14 @@ func monitorsText(all []Monitor) string {
 }
 
 func pauseText(p *pause.State, now time.Time) string {
+	if p.By == "" && p.Since.IsZero() {
+		return pausedFor(p, now) // it is no pause of anybody's, and ends by itself
+	}
+	return pausedFor(p, now) + "; reap resume ends it"
+}
+
+// pausedFor says for how long a pause has lasted, by whom and why.
+func pausedFor(p *pause.State, now time.Time) string {
 	text := "nothing is written"
 	if !p.Since.IsZero() {
 		text = "nothing has been written for " + ago(p.Since, now)
@@ -253,10 +264,7 @@ func pauseText(p *pause.State, now time.Time) string {
 	if p.Reason != "" {
 		text += ": " + oneLine(p.Reason)
 	}
-	if p.By == "" && p.Since.IsZero() {
-		return text // it is no pause of anybody's, and ends by itself
-	}
-	return text + "; reap resume ends it"
+	return text
 }
 
 func ago(t, now time.Time) string { return duration.HumanDuration(max(0, now.Sub(t))) }

@@ -22,7 +22,11 @@ func (t Tree) PrintIn(out io.Writer, p Palette) error {
 		return err
 	}
 	if len(t.Nodes) == 0 {
-		_, err := fmt.Fprintln(out, "nothing here has an owner or is being deleted")
+		text := "nothing here has an owner or is being deleted"
+		if len(t.Basis.Incomplete) > 0 {
+			text = "nothing that could be read here has an owner or is being deleted"
+		}
+		_, err := fmt.Fprintln(out, text)
 		return err
 	}
 	w := &treeWriter{tabs: tabwriter.NewWriter(out, 0, 0, 2, ' ', 0), tree: &t, palette: p,
