@@ -132,7 +132,7 @@ func (d *dataDir) warnIfOpen() {
 	if err != nil || info.Mode().Perm()&0o022 == 0 {
 		return
 	}
-	logrus.WithField("mode", info.Mode().Perm()).Warnf("other users of this machine may write the data directory, and with it the keys and the database: chmod go-w %s", d.path)
+	logrus.WithFields(logrus.Fields{"directory": d.path, "mode": info.Mode().Perm()}).Warn("other users of this machine may write the data directory, and with it the keys and the database: run 'chmod go-w' on it")
 }
 
 // mustBeWritable returns an error that says what is wrong with a directory that cannot be written.

@@ -3,6 +3,7 @@ package server
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"io"
 	"maps"
 	"os"
@@ -126,9 +127,9 @@ func TestDirectoryThatOthersWrite(t *testing.T) {
 		(&dataDir{path: dir}).warnIfOpen()
 		said := ""
 		for _, e := range log.AllEntries() {
-			said += e.Message
+			said += fmt.Sprint(e.Message, " ", e.Data["directory"])
 		}
-		if warned := strings.Contains(said, "chmod go-w "+dir); warned != warns {
+		if warned := strings.Contains(said, "'chmod go-w' on it "+dir); warned != warns {
 			t.Errorf("%v: it says %q", mode, said)
 		}
 	}
