@@ -110,9 +110,20 @@ func (s *EtcdSink) Put(r dump.Record) error {
 	}
 	s.latest = max(s.latest, r.ModRevision)
 	revision := mvcc.RevToBytes(mvcc.Revision{Main: r.ModRevision}, mvcc.NewRevBytes())
-	// Sequential or not: the pages of a large commit are filled instead of half empty.
-	if err := s.write(func(tx etcdbackend.BatchTx) { tx.UnsafeSeqPut(schema.Key, revision, value) }); err != nil {
+	taken := false
+	err = s.write(func(tx etcdbackend.BatchTx) {
+		if there, _ := tx.UnsafeRange(schema.Key, revision, nil, 1); len(there) > 0 {
+			taken = true
+			return
+		}
+		// Sequential or not: the pages of a large commit are filled instead of half empty.
+		tx.UnsafeSeqPut(schema.Key, revision, value)
+	})
+	if err != nil {
 		return err
+	}
+	if taken { // it would take the place of the other
+		return s.failed(fmt.Errorf("%q and another key are both of revision %d", r.Key, r.ModRevision))
 	}
 	if s.pending += len(value); s.pending < commitBytes {
 		return nil

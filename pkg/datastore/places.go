@@ -13,6 +13,26 @@ import (
 // name, which the object says as well.
 type places map[schema.GroupKind]string
 
+// maxKinds bounds the memory that the places take.
+const maxKinds = 20_000
+
+// Values checks the values of a dump, one after the other. The zero value can be used.
+type Values struct{ places places }
+
+// Check returns an error that says what is wrong with a record's value.
+func (v *Values) Check(r dump.Record) error {
+	if v.places == nil {
+		v.places = places{}
+	}
+	if what := v.places.wrong(string(r.Key), r.Value); what != "" {
+		return fmt.Errorf("%q: %s", r.Key, what)
+	}
+	if len(v.places) > maxKinds {
+		return fmt.Errorf("%q: it is of the %dth kind", r.Key, len(v.places))
+	}
+	return nil
+}
+
 // wrong says what is wrong with a value or its key, without naming the key; "" is nothing. Encrypted values and those without a name tell nothing.
 func (p places) wrong(key string, value []byte) string {
 	id, err := dump.Identify(value)

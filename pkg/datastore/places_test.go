@@ -1,8 +1,14 @@
 package datastore
 
 import (
+	"database/sql"
+	"errors"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/reap-dev/reap/pkg/datastore/dump"
 )
 
 func TestValuesLieWhereTheirNamesSay(t *testing.T) {
@@ -55,6 +61,41 @@ func TestValuesLieWhereTheirNamesSay(t *testing.T) {
 	} {
 		if what := p.wrong(key, value); what != "" {
 			t.Error(what)
+		}
+	}
+}
+
+// TestDatabaseOfAnotherProgramIsRefused: a server would take it over as a new store.
+func TestDatabaseOfAnotherProgramIsRefused(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.Mkdir(filepath.Join(dir, "db"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	db, err := sql.Open(sqliteDriver, sqlitePath(dir))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := db.Exec("CREATE TABLE accounts(id INTEGER)"); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if empty, err := CheckSQLite(t.Context(), dir); !errors.Is(err, errOthers) {
+		t.Errorf("it is empty: %v (%v)", empty, err)
+	}
+}
+
+func TestEtcdSinkTakesNoRevisionTwice(t *testing.T) {
+	sink, err := NewEtcdSink(t.Context(), t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = sink.Close() }() // it is given up
+	for i, key := range []string{"/a", "/b"} {
+		err := sink.Put(dump.Record{Key: []byte(key), Value: []byte("{}"), CreateRevision: 5, ModRevision: 5})
+		if (err != nil) != (i == 1) {
+			t.Errorf("%s: %v", key, err)
 		}
 	}
 }

@@ -67,6 +67,15 @@ func CheckSQLite(ctx context.Context, dir string) (empty bool, err error) {
 				return err
 			}
 		}
+		if tables == 0 {
+			const others = `SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite\_%' ESCAPE '\'`
+			if err := db.QueryRowContext(ctx, others).Scan(&tables); err != nil {
+				return err
+			}
+			if tables > 0 {
+				return errOthers
+			}
+		}
 		empty = keys == 0
 		return nil
 	})
@@ -76,6 +85,9 @@ func CheckSQLite(ctx context.Context, dir string) (empty bool, err error) {
 	}
 	return empty, nil
 }
+
+// errOthers is the error of a database that some other program uses.
+var errOthers = errors.New("it has tables, and none that a reap server makes: move it away, or choose another directory with --data-dir")
 
 // errLogHeader is the error of a log that SQLite would leave out as a whole.
 var errLogHeader = errors.New("the header of its log is damaged")

@@ -1,12 +1,15 @@
 package pki
 
 import (
+	"crypto/tls"
 	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"k8s.io/client-go/util/keyutil"
 )
 
 // modes maps the suffixes of file names in a PKI directory to file modes.
@@ -29,6 +32,62 @@ func Contents(dir string) (map[string][]byte, error) {
 		}
 	}
 	return files, nil
+}
+
+// Check returns an error unless the files returned by Contents are those of a server: nothing is missing that a start could not make
+// anew without changing whom clients trust, and every key fits its certificate. It does not look at when they expire.
+func Check(files map[string][]byte) error {
+	for _, name := range authorityNames {
+		if err := checkPair(files, name+".pem", name+".pem"); err != nil {
+			return err
+		}
+		if err := checkBundle(files, name); err != nil {
+			return err
+		}
+	}
+	for _, l := range leaves("", nil, nil) {
+		if _, held := files[l.certFile]; held {
+			if err := checkPair(files, l.certFile, l.keyFile); err != nil {
+				return err
+			}
+		}
+	}
+	key := filesIn("").ServiceAccountKey
+	if _, err := keyutil.ParsePrivateKeyPEM(files[key]); err != nil {
+		return fmt.Errorf("%s: %w", key, err)
+	}
+	return nil
+}
+
+// checkPair returns an error unless there is a certificate and its key.
+func checkPair(files map[string][]byte, cert, key string) error {
+	if _, err := parseCerts(cert, files[cert]); err != nil {
+		return err
+	}
+	if _, err := tls.X509KeyPair(files[cert], files[key]); err != nil {
+		return fmt.Errorf("%s does not fit %s: %w", key, cert, err)
+	}
+	return nil
+}
+
+// checkBundle returns an error if what clients are told to trust leaves a CA out. A start makes a missing file.
+func checkBundle(files map[string][]byte, name string) error {
+	raw, held := files[name+".crt"]
+	if !held {
+		return nil
+	}
+	published, err := parseCerts(name+".crt", raw)
+	if err != nil {
+		return err
+	}
+	own, err := parseCerts(name+".pem", files[name+".pem"])
+	if err != nil {
+		return err
+	}
+	if !slices.ContainsFunc(published, own[0].Equal) {
+		return fmt.Errorf("%s.crt does not contain the certificate of %s.pem", name, name)
+	}
+	return nil
 }
 
 // Fill creates a directory and writes the files returned by Contents into it, each with its mode. It returns when all

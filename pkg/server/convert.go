@@ -142,6 +142,9 @@ func (c Convert) prepare(ctx context.Context, done *Converted) (e exchange, err 
 // settle ends a conversion that was killed: it completes the exchange if that had begun, which it returns, and otherwise
 // removes what had been built. The caller holds the lock of the data directory.
 func settle(dataDir string) (*exchange, error) {
+	if err := mustBeWritable(dataDir); err != nil {
+		return nil, err
+	}
 	var e exchange
 	found, err := readRecord(convertingFile(dataDir), &e)
 	if err != nil {

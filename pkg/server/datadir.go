@@ -7,14 +7,21 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 
 	"github.com/gofrs/flock"
+	"github.com/sirupsen/logrus"
+	"golang.org/x/sys/unix"
+
+	"github.com/reap-dev/reap/pkg/config"
+	"github.com/reap-dev/reap/pkg/datastore"
 )
 
 // dataDir is the data directory, held by this process alone.
 type dataDir struct {
-	path string
-	lock *flock.Flock
+	path  string
+	lock  *flock.Flock
+	store *os.File // SQLite's file, which is locked too; nil if there is none
 }
 
 // Ready is what the ready file says. Its fields are stable.
@@ -58,11 +65,82 @@ func openDataDir(path string) (*dataDir, error) {
 	if !locked {
 		return nil, fmt.Errorf("another reap server%s uses the data directory %s: %w", d.holder(), path, errInUse)
 	}
+	if err := d.holdStore(); err != nil {
+		d.close()
+		return nil, err
+	}
 	// Root may run a command on the data directory of a server that runs as another user, which has to open the lock, too. A file
 	// system that has no owners is no reason to end.
 	_ = likeOwner(d.lock.Path(), path)
 	d.notReady()
 	return d, nil
+}
+
+// holdStore locks the store's own file, if there is one by now: the directory's lock does not hold once somebody removes it. SQLite
+// locks with fcntl, which flock does not meet, so that commands can go on reading. etcd locks its file itself, with flock.
+func (d *dataDir) holdStore() error {
+	if d.store == nil {
+		f, err := lockFile(filepath.Join(datastore.FilesIn(d.path, datastore.SQLite), "state.db"))
+		if err != nil {
+			return d.inUse(err)
+		}
+		d.store = f
+	}
+	f, err := lockFile(filepath.Join(datastore.FilesIn(d.path, config.EmbeddedEtcd), "member", "snap", "db"))
+	if err != nil {
+		return d.inUse(err)
+	}
+	if f != nil {
+		_ = f.Close() // which unlocks it, for this process's etcd
+	}
+	return nil
+}
+
+// inUse is the error of a file that another process has locked.
+func (d *dataDir) inUse(err error) error {
+	return fmt.Errorf("another reap server%s uses the data directory %s (%w), although its lock is gone: %w", d.holder(), d.path, err, errInUse)
+}
+
+// lockFile opens and locks a file; nil if there is none, or it cannot be opened or locked, which whoever uses it says better.
+func lockFile(path string) (*os.File, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, nil
+	}
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		_ = f.Close() // this process has not opened SQLite's yet
+		if errors.Is(err, syscall.EWOULDBLOCK) {
+			return nil, fmt.Errorf("%s is locked", path)
+		}
+		return nil, nil // a file system without such locks
+	}
+	return f, nil
+}
+
+// remove removes a directory that has been made for nothing.
+func (d *dataDir) remove() {
+	entries, err := os.ReadDir(d.path)
+	if err == nil && len(entries) == 1 && entries[0].Name() == filepath.Base(d.lock.Path()) {
+		_ = os.Remove(d.lock.Path()) // the error that led here is said
+		_ = os.Remove(d.path)
+	}
+}
+
+// warnIfOpen says what helps if others may write the directory: they could replace the database and the keys.
+func (d *dataDir) warnIfOpen() {
+	info, err := os.Stat(d.path)
+	if err != nil || info.Mode().Perm()&0o022 == 0 {
+		return
+	}
+	logrus.WithFields(logrus.Fields{"directory": d.path, "mode": info.Mode().Perm()}).Warn("other users of this machine may write the data directory, and with it the keys and the database: run 'chmod go-w' on it")
+}
+
+// mustBeWritable returns an error that says what is wrong with a directory that cannot be written.
+func mustBeWritable(dataDir string) error {
+	if err := unix.Access(dataDir, unix.W_OK|unix.X_OK); err != nil {
+		return fmt.Errorf("the data directory %s cannot be written: %w: mount its disk writable, give it to the user that runs reap, or choose another with --data-dir", dataDir, err)
+	}
+	return nil
 }
 
 // errInUse is wrapped by the error of openDataDir if another process has locked the directory.
@@ -105,5 +183,8 @@ func (d *dataDir) notReady() {
 
 // close unlocks the directory.
 func (d *dataDir) close() {
+	if d.store != nil {
+		_ = d.store.Close() // after SQLite has closed its own: closing any ends the locks that SQLite has
+	}
 	_ = d.lock.Unlock() // ends with the process at the latest
 }

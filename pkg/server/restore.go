@@ -71,14 +71,35 @@ func checkRestored(dataDir string) error {
 	return fmt.Errorf("a restore into %s was interrupted: run 'reap snapshot restore' again", dataDir)
 }
 
-// Run builds a new datastore beside the old one, and swaps them once the whole snapshot has been verified. The old
-// datastore is kept. Run returns an error if a server uses the data directory.
+// Run verifies the whole snapshot first, without changing anything. Then it reads it again, builds a new datastore beside the old
+// one, and swaps them. The old datastore is kept. Run returns an error if a server uses the data directory.
 func (r Restore) Run(ctx context.Context) (done Restored, err error) {
+	in, forget, err := twice(ctx, r.From, r.DataDir)
+	if err != nil {
+		return done, err
+	}
+	defer forget()
+	if _, _, err := r.read(ctx, in, func(dump.Record, int64) error { return nil }); err != nil {
+		return done, fmt.Errorf("%w; nothing was changed", err)
+	}
+	if _, err := in.Seek(0, io.SeekStart); err != nil {
+		return done, fmt.Errorf("reading the snapshot again: %w", err)
+	}
+	r.From = in
+	there, err := exists(r.DataDir)
+	if err != nil {
+		return done, fmt.Errorf("looking for the data directory: %w", err)
+	}
 	dir, err := openDataDir(r.DataDir)
 	if err != nil {
 		return done, err
 	}
-	defer dir.close()
+	defer func() {
+		if err != nil && !there {
+			dir.remove()
+		}
+		dir.close()
+	}()
 	if err := settleBefore(r.DataDir); err != nil {
 		return done, err
 	}
@@ -143,24 +164,15 @@ func (r Restore) build(ctx context.Context, work string) (b built, err error) {
 		return b, err
 	}
 	defer func() { err = errors.Join(err, sink.Close()) }()
-	files := map[string][]byte{}
 	keys := int64(0)
-	var m snapshot.Manifest
-	m, err = snapshot.Read(r.From, snapshot.Visitor{
-		Begin: func(begun snapshot.Manifest) error { m = begun; return nil },
-		File:  func(name string, content []byte) error { files[name] = content; return nil },
-		Key: func(record dump.Record) error {
-			if keys++; r.Progress != nil {
-				r.Progress(keys, m.Keys)
-			}
-			return errors.Join(ctx.Err(), sink.Put(record))
-		},
+	m, files, err := r.read(ctx, r.From, func(record dump.Record, all int64) error {
+		if keys++; r.Progress != nil {
+			r.Progress(keys, all)
+		}
+		return sink.Put(record)
 	})
 	if err != nil {
 		return b, err
-	}
-	if m.Revision > furthest {
-		return b, fmt.Errorf("the snapshot is of revision %d, which no store comes to: it is damaged", m.Revision)
 	}
 	b.manifest, b.revision = m, max(m.Revision, floor)+beyond
 	if err := sink.Finish(b.revision); err != nil {
@@ -179,6 +191,36 @@ func (r Restore) build(ctx context.Context, work string) (b built, err error) {
 		return b, writeMarker(newPKI, r.marker(b))
 	}
 	return b, nil
+}
+
+// read reads the snapshot, and returns an error unless it is that of a whole store. each is called with each key and the number
+// of keys.
+func (r Restore) read(ctx context.Context, in io.Reader, each func(r dump.Record, all int64) error) (m snapshot.Manifest, files map[string][]byte, err error) {
+	files = map[string][]byte{}
+	var all int64
+	var values datastore.Values
+	m, err = snapshot.Read(in, snapshot.Visitor{
+		Begin: func(m snapshot.Manifest) error {
+			if all = m.Keys; m.Revision > furthest {
+				return fmt.Errorf("the snapshot is of revision %d, which no store comes to: it is damaged", m.Revision)
+			}
+			return nil
+		},
+		File: func(name string, content []byte) error { files[name] = content; return ctx.Err() },
+		Key: func(record dump.Record) error {
+			if err := values.Check(record); err != nil {
+				return fmt.Errorf("the snapshot holds a value that is damaged: %w", err)
+			}
+			return errors.Join(ctx.Err(), each(record, all))
+		},
+	})
+	if err != nil || !m.PKI || r.WithoutPKI {
+		return m, files, err
+	}
+	if err := pki.Check(files); err != nil {
+		return m, files, fmt.Errorf("the snapshot's keys and certificates cannot be used: %w; --without-pki leaves them out", err)
+	}
+	return m, files, nil
 }
 
 func (r Restore) marker(b built) marker {

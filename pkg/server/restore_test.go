@@ -18,6 +18,7 @@ import (
 	"github.com/reap-dev/reap/pkg/config"
 	"github.com/reap-dev/reap/pkg/datastore"
 	"github.com/reap-dev/reap/pkg/datastore/dump"
+	"github.com/reap-dev/reap/pkg/pki"
 	"github.com/reap-dev/reap/pkg/snapshot"
 )
 
@@ -27,9 +28,23 @@ type someObjects struct{}
 func (someObjects) Read(_ context.Context, begin func(dump.Head) error, each func(dump.Record) error) error {
 	return errors.Join(
 		begin(dump.Head{Revision: 70, Keys: 2}),
-		each(dump.Record{Key: []byte("/registry/a"), Value: []byte("a"), CreateRevision: 5, ModRevision: 5}),
-		each(dump.Record{Key: []byte("/registry/b"), Value: []byte("b"), CreateRevision: 5, ModRevision: 70}),
+		each(dump.Record{Key: []byte("/registry/a"), Value: []byte("{}"), CreateRevision: 5, ModRevision: 5}),
+		each(dump.Record{Key: []byte("/registry/b"), Value: []byte("{}"), CreateRevision: 5, ModRevision: 70}),
 	)
+}
+
+// somePKI are the files of a server's PKI.
+func somePKI(t *testing.T) map[string][]byte {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "pki")
+	if _, err := pki.Ensure(dir, pki.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	files, err := pki.Contents(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
 }
 
 func aSnapshot(t *testing.T, pki map[string][]byte) []byte {
@@ -61,7 +76,7 @@ func revisionIn(t *testing.T, dir string) int64 {
 
 // The revision must also grow if the old database is lost.
 func TestEachRestoreIncreasesTheRevision(t *testing.T) {
-	for _, pki := range []map[string][]byte{nil, {"admin.key": []byte("key")}} {
+	for _, pki := range []map[string][]byte{nil, somePKI(t)} {
 		dir := filepath.Join(t.TempDir(), "data")
 		raw := aSnapshot(t, pki)
 		first := restore(t, dir, raw)
@@ -94,13 +109,14 @@ func TestRestoreKeepsTheOldData(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	done := restore(t, dir, aSnapshot(t, map[string][]byte{"admin.key": []byte("new")}))
+	keys := somePKI(t)
+	done := restore(t, dir, aSnapshot(t, keys))
 	if len(done.Kept) != 2 {
 		t.Fatalf("%q are kept", done.Kept)
 	}
 	for path, want := range map[string]string{
 		filepath.Join(done.Kept[0], "state.db"): "somebody's", filepath.Join(done.Kept[0], "state.db-wal"): "log",
-		filepath.Join(done.Kept[1], "admin.key"): "old", filepath.Join(dir, "pki", "admin.key"): "new",
+		filepath.Join(done.Kept[1], "admin.key"): "old", filepath.Join(dir, "pki", "admin.key"): string(keys["admin.key"]),
 	} {
 		if raw, err := os.ReadFile(path); err != nil || string(raw) != want {
 			t.Errorf("%s: %q (%v)", path, raw, err)
@@ -234,7 +250,7 @@ func TestRestoreLeavesFilesToTheOwner(t *testing.T) {
 	}
 	const owner = 12345
 	for _, engine := range []string{datastore.SQLite, config.EmbeddedEtcd} {
-		for _, pki := range []map[string][]byte{nil, {"admin.key": []byte("key")}} {
+		for _, pki := range []map[string][]byte{nil, somePKI(t)} {
 			dir := t.TempDir()
 			if err := os.Chown(dir, owner, owner); err != nil {
 				t.Fatal(err)

@@ -84,6 +84,7 @@ func (s *server) run(ctx context.Context) (err error) {
 		return err
 	}
 	defer dir.close()
+	dir.warnIfOpen()
 	if err := checkFormat(s.cfg.DataDir); err != nil {
 		return err
 	}
@@ -121,6 +122,11 @@ func (s *server) run(ctx context.Context) (err error) {
 		return errors.Join(s.orFull(err), listener.Close())
 	}
 	defer store.Stop()
+	if !s.etcd() {
+		if err := dir.holdStore(); err != nil { // of a first start, which has made it
+			return errors.Join(err, listener.Close())
+		}
+	}
 	if s.etcd() {
 		registerEtcd()
 	}

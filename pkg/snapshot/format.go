@@ -57,9 +57,18 @@ const (
 	kindEnd      = 'E'
 )
 
-// maxFrame is the largest accepted frame in bytes, so that a damaged length does not exhaust memory. All keys are far
-// smaller.
-const maxFrame = 64 << 20
+// The bounds of what is read, so that no file, damaged or made to harm, exhausts memory or the disk. Frames are read one at a
+// time; only the files of the PKI are kept together.
+const (
+	// maxFrame is the largest accepted frame in bytes. The API server accepts objects of 3 MiB.
+	maxFrame = 16 << 20
+	// maxPKI is how large all files of the PKI may be together. A server's are 20 kB.
+	maxPKI = 1 << 20
+	// A snapshot may unpack to maxRatio times its compressed bytes, and to freely more. Objects have names and UIDs of their
+	// own: they are packed to a hundredth at the most.
+	maxRatio = 1000
+	freely   = 64 << 20
+)
 
 // frames writes frames and computes their checksum.
 type frames struct {
@@ -124,16 +133,19 @@ type unframed struct {
 	src  *source
 	sum  hash.Hash
 	buf  []byte
+	read int64 // unpacked bytes
 }
 
 // source remembers errors of the underlying reader, which do not mean that the snapshot is damaged.
 type source struct {
 	io.Reader
-	err error
+	read int64 // bytes
+	err  error
 }
 
 func (s *source) Read(p []byte) (int, error) {
 	n, err := s.Reader.Read(p)
+	s.read += int64(n)
 	if err != nil && err != io.EOF {
 		s.err = err
 	}
@@ -164,6 +176,9 @@ func (u *unframed) next() (kind byte, content []byte, before []byte, err error) 
 	}
 	if length > maxFrame {
 		return 0, nil, nil, damaged("it claims a frame of %d bytes", length)
+	}
+	if u.read += int64(length); u.read > freely+maxRatio*u.src.read {
+		return 0, nil, nil, damaged("its first %d bytes unpack to more than %d", u.src.read, freely+maxRatio*u.src.read)
 	}
 	if uint64(cap(u.buf)) < length {
 		u.buf = make([]byte, length)

@@ -19,6 +19,9 @@ const (
 	fieldLease          = 6 // the seconds after which the key expires
 )
 
+// maxTTL is etcd's longest time to live of a lease, in seconds.
+const maxTTL = 9_000_000_000
+
 // appendKey appends a record as the content of a frame.
 func appendKey(to []byte, r dump.Record) []byte {
 	number := func(field protowire.Number, n int64) {
@@ -68,6 +71,10 @@ func readKey(content []byte) (r dump.Record, err error) {
 	if len(r.Key) == 0 || r.ModRevision <= 0 || r.CreateRevision <= 0 || r.CreateRevision > r.ModRevision {
 		return r, damaged("a key without a name, or with impossible revisions")
 	}
-	r.TTL = time.Duration(*numbers[fieldLease]) * time.Second
+	seconds := *numbers[fieldLease]
+	if seconds < 0 || seconds > maxTTL || r.Version < 0 {
+		return r, damaged("the key %q has an impossible time to live (%d seconds) or version (%d)", r.Key, seconds, r.Version)
+	}
+	r.TTL = time.Duration(seconds) * time.Second
 	return r, nil
 }

@@ -34,7 +34,8 @@ func Read(in io.Reader, v Visitor) (m Manifest, err error) {
 			return m, err
 		}
 	}
-	for keys := int64(0); ; {
+	c := contents{Manifest: m}
+	for {
 		kind, content, before, err := u.next()
 		if err != nil {
 			return m, err
@@ -45,13 +46,15 @@ func Read(in io.Reader, v Visitor) (m Manifest, err error) {
 			if !found {
 				return m, damaged("a file has no name")
 			}
-			if v.File != nil {
+			if err = c.file(content); err == nil && v.File != nil {
 				err = v.File(string(name), slices.Clone(file))
 			}
 		case kindKey:
-			keys++
 			var r dump.Record
-			if r, err = readKey(content); err == nil && v.Key != nil {
+			if r, err = readKey(content); err == nil {
+				err = c.key(r)
+			}
+			if err == nil && v.Key != nil {
 				err = v.Key(r)
 			}
 		case kindEnd:
@@ -62,8 +65,8 @@ func Read(in io.Reader, v Visitor) (m Manifest, err error) {
 			if t.SHA256 != hex.EncodeToString(before) {
 				return m, damaged("its SHA-256 is not %s", t.SHA256)
 			}
-			if keys != m.Keys {
-				return m, damaged("it holds %d keys and should hold %d", keys, m.Keys)
+			if err := c.whole(); err != nil {
+				return m, err
 			}
 			return m, u.atEnd()
 		default:
@@ -96,6 +99,9 @@ func (u *unframed) manifest() (m Manifest, err error) {
 	}
 	if err := json.Unmarshal(content, &m); err != nil {
 		return m, damaged("its manifest cannot be understood: %w", err)
+	}
+	if m.Version == formatVersion && (m.Revision < 0 || m.Keys < 0) {
+		return m, damaged("its manifest says revision %d and %d keys", m.Revision, m.Keys)
 	}
 	if m.Version != formatVersion {
 		return m, damaged("it has format version %d, and this reap reads version %d: use the version of reap that made it (%s)", m.Version, formatVersion, m.Reap)

@@ -24,7 +24,7 @@ type store struct {
 }
 
 func (s *store) Read(ctx context.Context, begin func(dump.Head) error, each func(dump.Record) error) error {
-	if err := begin(dump.Head{Revision: 1000, Keys: int64(len(s.records))}); err != nil {
+	if err := begin(dump.Head{Revision: 5000, Keys: int64(len(s.records))}); err != nil {
 		return err
 	}
 	for i, r := range s.records {
@@ -69,7 +69,7 @@ func written(t *testing.T, c Contents) []byte {
 func TestSnapshotHoldsAllKeysAndFiles(t *testing.T) {
 	records := someRecords(3000)
 	raw := written(t, Contents{Source: &store{records: records}, PKI: somePKI, Reap: "v1"})
-	want := Manifest{Version: formatVersion, Made: noon, Revision: 1000, Keys: 3000, PKI: true, Reap: "v1"}
+	want := Manifest{Version: formatVersion, Made: noon, Revision: 5000, Keys: 3000, PKI: true, Reap: "v1"}
 	var began Manifest
 	files := map[string][]byte{}
 	var got []dump.Record
@@ -136,7 +136,7 @@ func TestSumCoversAllFrames(t *testing.T) {
 			return bytes.Replace(content, []byte("with a zero"), []byte("with a hero"), 1)
 		},
 		"the revision": func(kind byte, content []byte) []byte {
-			return bytes.Replace(content, []byte(`"revision":1000`), []byte(`"revision":1001`), 1)
+			return bytes.Replace(content, []byte(`"revision":5000`), []byte(`"revision":5001`), 1)
 		},
 		"nothing": func(_ byte, content []byte) []byte { return content },
 	} {
