@@ -17,13 +17,14 @@ import (
 // content is gone. Here those conditions are corrected on their way to the API server.
 type countingPods struct{ kubernetes.Interface }
 
+// CoreV1 returns a pointer: the controller asks by reflection whether it is nil.
 func (c countingPods) CoreV1() typedcorev1.CoreV1Interface {
-	return countingPodsCore{c.Interface.CoreV1()}
+	return &countingPodsCore{c.Interface.CoreV1()}
 }
 
 type countingPodsCore struct{ typedcorev1.CoreV1Interface }
 
-func (c countingPodsCore) Namespaces() typedcorev1.NamespaceInterface {
+func (c *countingPodsCore) Namespaces() typedcorev1.NamespaceInterface {
 	return countingPodsNamespaces{c.CoreV1Interface.Namespaces(), c.CoreV1Interface}
 }
 

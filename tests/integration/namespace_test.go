@@ -120,7 +120,13 @@ func TestNamespaceSaysWhatHoldsIt(t *testing.T) {
 func TestNamespaceSaysThatAPodHoldsIt(t *testing.T) {
 	s := shared(t)
 	ns := s.namespace(t, "ends-held-by-pod")
-	pod := s.createHeld(t, pods, ns, "held")
+	o := object(pods, "held")
+	o.SetFinalizers([]string{hold})
+	o.Object["spec"] = map[string]any{"containers": []any{map[string]any{"name": "c", "image": "none"}}}
+	pod, err := s.dyn.Resource(pods.gvr).Namespace(ns).Create(t.Context(), o, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
 	if err := s.kube.CoreV1().Namespaces().Delete(t.Context(), ns, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
