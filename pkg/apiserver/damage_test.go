@@ -6,7 +6,6 @@ import (
 	"errors"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -26,6 +25,7 @@ import (
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
 
 	"github.com/reap-dev/reap/pkg/datastore"
+	"github.com/reap-dev/reap/tests/bubble"
 )
 
 // TestDamagedObjectIsNamed: reads of an object that does not decode, or that decodes and cannot be encoded, fail with one
@@ -121,7 +121,7 @@ func spoil(t *testing.T, c *clientv3.Client, key string, f func([]byte) []byte) 
 
 // TestStartFailsOnDamageThatLasts: only the API server's own reads count, only those of its start, and only repeated ones.
 func TestStartFailsOnDamageThatLasts(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		damaged := errors.New("damaged")
 		as := func(name string) context.Context {
 			return request.WithUser(t.Context(), &user.DefaultInfo{Name: name})
