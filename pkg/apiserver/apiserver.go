@@ -7,6 +7,7 @@
 package apiserver
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -42,6 +43,7 @@ type Server struct {
 	err     error         // why it returned; read after done
 	gaveUp  chan struct{} // closed when kube-apiserver's code met a fatal error
 	giveUp  sync.Once
+	damage  damage // found in the datastore during the start
 }
 
 // Start starts the API server and returns when /readyz succeeds. Cancelling ctx
@@ -83,6 +85,7 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 		defer end()
 		return nil, errors.Join(err, s.Stop(stopCtx))
 	}
+	s.damage.ignore()
 	return s, nil
 }
 
@@ -176,7 +179,7 @@ func (s *Server) build(ctx context.Context, o Options) (*aggregatorapiserver.API
 		connect = inProcess(o.Client)
 		checkProgress(ctx, o.Client())
 	}
-	if err := useStores(config, connect); err != nil {
+	if err := useStores(config, connect, &s.damage); err != nil {
 		return nil, nil, fmt.Errorf("configuring the API server: %w", err)
 	}
 	authn := &config.Aggregator.GenericConfig.Authentication
@@ -245,8 +248,11 @@ func (s *Server) waitReady(ctx context.Context) error {
 		case <-s.done:
 			return false, errors.Join(errors.New("the API server ended before it was ready"), s.err)
 		case <-s.gaveUp:
-			return false, fmt.Errorf("the API server did not become ready: %w", errGaveUp)
+			return false, fmt.Errorf("the API server did not become ready: %w", cmp.Or(s.damage.found(), errGaveUp))
 		default:
+		}
+		if err := s.damage.lasting(); err != nil {
+			return false, fmt.Errorf("the API server did not become ready: %w", err)
 		}
 		last = getOK(ctx, client, inProcessHost+"/readyz")
 		return last == nil, nil

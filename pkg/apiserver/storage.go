@@ -32,6 +32,7 @@ import (
 type stores struct {
 	*serveroptions.StorageFactoryRestOptionsFactory
 	connect func(storagebackend.Config) (backend, error)
+	damage  *damage
 }
 
 // backend is the datastore as one store uses it.
@@ -50,7 +51,7 @@ func inProcess(client func() *clientv3.Client) func(storagebackend.Config) (back
 }
 
 // useStores sets the options of all resources: the API server's own, the aggregator's and custom ones.
-func useStores(config *app.Config, connect func(storagebackend.Config) (backend, error)) error {
+func useStores(config *app.Config, connect func(storagebackend.Config) (backend, error), found *damage) error {
 	for _, getter := range []*generic.RESTOptionsGetter{
 		&config.KubeAPIs.ControlPlane.Generic.RESTOptionsGetter,
 		&config.Aggregator.GenericConfig.RESTOptionsGetter,
@@ -61,7 +62,7 @@ func useStores(config *app.Config, connect func(storagebackend.Config) (backend,
 		if !ok {
 			return fmt.Errorf("unknown storage options %T", *getter)
 		}
-		*getter = stores{dialing, connect}
+		*getter = stores{dialing, connect, found}
 	}
 	return nil
 }
@@ -152,7 +153,7 @@ func (s stores) newStore(config *storagebackend.ConfigForResource, newObject, ne
 		transformer = identity.NewEncryptCheckTransformer()
 	}
 	versioner := storage.APIObjectVersioner{}
-	decoder := etcd3.NewDefaultDecoder(config.Codec, versioner)
+	var decoder etcd3.Decoder = checkingDecoder{etcd3.NewDefaultDecoder(config.Codec, versioner)}
 	unsafeDeletion := utilfeature.DefaultFeatureGate.Enabled(apifeatures.AllowUnsafeMalformedObjectDeletion)
 	if unsafeDeletion {
 		transformer = etcd3.WithCorruptObjErrorHandlingTransformer(transformer)
@@ -169,10 +170,11 @@ func (s stores) newStore(config *storagebackend.ConfigForResource, newObject, ne
 		store.Close()
 		b.close()
 	})
+	var whole storage.Interface = store
 	if unsafeDeletion {
-		return etcd3.NewStoreWithUnsafeCorruptObjectDeletion(store, config.GroupResource), destroy, nil
+		whole = etcd3.NewStoreWithUnsafeCorruptObjectDeletion(store, config.GroupResource)
 	}
-	return store, destroy, nil
+	return explainingDamage{whole, config.Prefix, config.GroupResource, s.damage}, destroy, nil
 }
 
 // checkProgress lets kube-apiserver learn whether the datastore tells watches their progress, on which watch caches

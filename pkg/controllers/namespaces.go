@@ -16,7 +16,7 @@ func newNamespace(ctx context.Context, p parts) (run, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := namespace.NewNamespaceController(ctx, p.client, objects, p.client.Discovery().ServerPreferredNamespacedResources,
+	c := namespace.NewNamespaceController(ctx, countingPods{p.client}, objects, p.client.Discovery().ServerPreferredNamespacedResources,
 		p.caches.core().Namespaces(), 0, corev1.FinalizerKubernetes)
 	return withWorkers(c.Run), nil
 }

@@ -116,6 +116,26 @@ func TestNamespaceSaysWhatHoldsIt(t *testing.T) {
 	s.undefine(t, crd)
 }
 
+// TestNamespaceSaysThatAPodHoldsIt if its only pod has a finalizer, and goes when the finalizer is taken.
+func TestNamespaceSaysThatAPodHoldsIt(t *testing.T) {
+	s := shared(t)
+	ns := s.namespace(t, "ends-held-by-pod")
+	o := object(pods, "held")
+	o.SetFinalizers([]string{hold})
+	o.Object["spec"] = map[string]any{"containers": []any{map[string]any{"name": "c", "image": "none"}}}
+	pod, err := s.dyn.Resource(pods.gvr).Namespace(ns).Create(t.Context(), o, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.kube.CoreV1().Namespaces().Delete(t.Context(), ns, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	s.awaitReason(t, ns, corev1.NamespaceContentRemaining, "pods. has 1 resource instances")
+	s.awaitReason(t, ns, corev1.NamespaceFinalizersRemaining, hold)
+	s.release(t, pods, pod)
+	s.awaitNamespaceGone(t, ns)
+}
+
 // awaitReason waits until a namespace that is being deleted says that it cannot be, and why.
 func (s *server) awaitReason(t *testing.T, ns string, condition corev1.NamespaceConditionType, says string) {
 	t.Helper()
