@@ -14,6 +14,7 @@ import (
 
 	"github.com/reap-dev/reap/pkg/config"
 	"github.com/reap-dev/reap/pkg/datastore/outage"
+	"github.com/reap-dev/reap/pkg/gc/report"
 	"github.com/reap-dev/reap/pkg/server"
 )
 
@@ -154,5 +155,5 @@ func oneLine(err error) string {
 			lines = append(lines, line)
 		}
 	}
-	return strings.Join(lines, "; ")
+	return report.Visible(strings.Join(lines, "; "))
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/reap-dev/reap/pkg/gc/lint"
 	"github.com/reap-dev/reap/pkg/gc/listing"
 	"github.com/reap-dev/reap/pkg/gc/report"
+	"github.com/reap-dev/reap/pkg/manifest"
 )
 
 const lintDescription = `Finds wrong ownerReferences (to owners that do not exist, that are in another namespace, or whose kind or version no server serves), objects that own each other, and deletions that do not end. Each finding says what will happen to the object and how to mend it. The command changes nothing.
@@ -187,8 +188,20 @@ func (c *connection) readStuck(ctx context.Context, findings []report.Finding) e
 func (c *connection) lintManifests(ctx context.Context, s selection, o report.LintOptions) (report.Lint, error) {
 	var objects []*unstructured.Unstructured
 	var sources []string
+	var files []string
+	for _, name := range s.files {
+		if name == "-" || strings.Contains(name, "://") {
+			files = append(files, name)
+			continue
+		}
+		paths, err := manifestPaths([]string{name}, s.recursive)
+		if err != nil {
+			return report.Lint{}, err
+		}
+		files = append(files, paths...)
+	}
 	err := resource.NewLocalBuilder().Unstructured().ContinueOnError().Flatten().
-		FilenameParam(false, &resource.FilenameOptions{Filenames: s.files, Recursive: s.recursive}).
+		FilenameParam(false, &resource.FilenameOptions{Filenames: files}).
 		Do().Visit(func(info *resource.Info, err error) error {
 		if err != nil {
 			return err
@@ -201,7 +214,7 @@ func (c *connection) lintManifests(ctx context.Context, s selection, o report.Li
 		return nil
 	})
 	if err != nil {
-		return report.Lint{}, fmt.Errorf("reading manifests: %w", err)
+		return report.Lint{}, fmt.Errorf("reading manifests: %w", manifest.WithoutContent(err))
 	}
 	r, keys, err := listing.Manifests(ctx, c.config, objects, s.namespace)
 	if err != nil {

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
@@ -79,7 +78,5 @@ func print(out io.Writer, format string, r printable) error {
 		}
 		return folded(out, r.Print)
 	}
-	e := json.NewEncoder(out)
-	e.SetIndent("", "  ")
-	return e.Encode(r)
+	return report.WriteJSON(out, r, "  ")
 }

@@ -95,6 +95,9 @@ func manifestPaths(names []string, recursive bool) (paths []string, err error) {
 			return nil, fmt.Errorf("reading manifests: %w", err)
 		}
 		if !info.IsDir() {
+			if err := manifest.CheckFile(name); err != nil {
+				return nil, err
+			}
 			paths = append(paths, name)
 			continue
 		}
@@ -105,6 +108,12 @@ func manifestPaths(names []string, recursive bool) (paths []string, err error) {
 			case d.IsDir() && path != name && !recursive:
 				return filepath.SkipDir
 			case !d.IsDir() && slices.Contains(resource.FileExtensions, filepath.Ext(path)):
+				if !d.Type().IsRegular() && !linksWithin(name, path, d) {
+					return nil
+				}
+				if err := manifest.CheckFile(path); err != nil {
+					return err
+				}
 				paths = append(paths, path)
 			}
 			return nil
@@ -117,4 +126,21 @@ func manifestPaths(names []string, recursive bool) (paths []string, err error) {
 		return nil, fmt.Errorf("there is no %s file in %s", strings.Join(resource.FileExtensions, ", "), strings.Join(names, ", "))
 	}
 	return paths, nil
+}
+
+// linksWithin reports whether path is a link to something in the folder.
+func linksWithin(folder, path string, d fs.DirEntry) bool {
+	if d.Type()&fs.ModeSymlink == 0 {
+		return false
+	}
+	root, err := filepath.EvalSymlinks(folder)
+	if err != nil {
+		return false
+	}
+	target, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		return false
+	}
+	below, err := filepath.Rel(root, target)
+	return err == nil && filepath.IsLocal(below)
 }

@@ -5,7 +5,6 @@ package manifest
 import (
 	"bytes"
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -17,6 +16,7 @@ import (
 	"go.yaml.in/yaml/v3"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	kubeyaml "sigs.k8s.io/yaml"
 
 	"github.com/reap-dev/reap/pkg/gc/graph"
 )
@@ -46,9 +46,9 @@ type Object struct {
 
 // Read reads the manifests in a file, YAML or JSON. Documents that are no mapping are passed over. The error says what was read.
 func Read(path string) (*File, error) {
-	raw, err := os.ReadFile(path)
+	raw, err := readRegular(path)
 	if err != nil {
-		return nil, fmt.Errorf("reading manifests: %w", err)
+		return nil, err
 	}
 	f := &File{Path: path, text: raw, aliased: map[*yaml.Node]bool{}}
 	d := yaml.NewDecoder(bytes.NewReader(raw))
@@ -71,17 +71,22 @@ func Read(path string) (*File, error) {
 
 // add notes an object, or those of a list.
 func (f *File) add(n *yaml.Node) error {
-	var fields map[string]any
+	var fields any
 	if err := n.Decode(&fields); err != nil {
 		return err
 	}
-	raw, err := json.Marshal(fields)
+	// Without aliases, and then by kubectl's own conversion, which takes numbers as keys.
+	plain, err := yaml.Marshal(fields)
+	if err != nil {
+		return err
+	}
+	raw, err := kubeyaml.YAMLToJSON(plain)
 	if err != nil {
 		return err
 	}
 	u := &unstructured.Unstructured{}
 	if err := u.UnmarshalJSON(raw); err != nil {
-		return err
+		return WithoutContent(err)
 	}
 	items := field(n, "items")
 	if !u.IsList() || items == nil || items.Kind != yaml.SequenceNode {

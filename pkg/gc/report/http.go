@@ -2,7 +2,6 @@ package report
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -197,7 +196,5 @@ func picture(w http.ResponseWriter, r *http.Request, c Collector) {
 func answer(w http.ResponseWriter, code int, body any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(code)
-	e := json.NewEncoder(w)
-	e.SetIndent("", "  ")
-	_ = e.Encode(body) // whoever asked has gone
+	_ = WriteJSON(w, body, "  ") // whoever asked has gone
 }

@@ -136,7 +136,7 @@ func (w *treeWriter) print(n *TreeNode, own, below string, parent *TreeNode) {
 		age = ago(n.Created, w.tree.Now)
 	}
 	if n.Ready != "" {
-		ready = n.Ready
+		ready = visible(n.Ready)
 	}
 	status := w.status(n, parent)
 	if again {

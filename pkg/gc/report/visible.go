@@ -1,6 +1,10 @@
 package report
 
 import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
 	"strconv"
 	"strings"
 	"unicode"
@@ -27,3 +31,27 @@ func unprintable(r rune) bool { return !unicode.IsPrint(r) }
 
 // oneLine joins the lines of a text, which a server may have written, and makes the rest visible.
 func oneLine(text string) string { return visible(strings.Join(strings.Fields(text), " ")) }
+
+// Visible is visible for texts that are printed outside of reports, such as errors.
+func Visible(text string) string { return visible(text) }
+
+// WriteJSON writes v as JSON. Characters that a terminal would act on or that turn the direction of text are written as \u escapes,
+// which encoding/json does for C0 alone: they can stand only within strings.
+func WriteJSON(out io.Writer, v any, indent string) error {
+	var raw bytes.Buffer
+	e := json.NewEncoder(&raw)
+	e.SetIndent("", indent)
+	if err := e.Encode(v); err != nil {
+		return err
+	}
+	var b bytes.Buffer
+	for _, r := range raw.String() {
+		if r <= unicode.MaxLatin1 && r >= 0x7f && r < 0xa0 || unicode.Is(unicode.Bidi_Control, r) {
+			fmt.Fprintf(&b, `\u%04x`, r)
+		} else {
+			b.WriteRune(r)
+		}
+	}
+	_, err := out.Write(b.Bytes())
+	return err
+}
