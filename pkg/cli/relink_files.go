@@ -86,6 +86,10 @@ func (c *connection) relinkFiles(ctx context.Context, s selection) (relinking, e
 
 // manifestPaths returns the files that arguments name, and those in the directories among these.
 func manifestPaths(names []string, recursive bool) (paths []string, err error) {
+	names, err = expand(names)
+	if err != nil {
+		return nil, err
+	}
 	for _, name := range names {
 		if name == "-" || strings.Contains(name, "://") {
 			return nil, fmt.Errorf("%s cannot be rewritten: --filename takes files and directories", name)
@@ -126,6 +130,23 @@ func manifestPaths(names []string, recursive bool) (paths []string, err error) {
 		return nil, fmt.Errorf("there is no %s file in %s", strings.Join(resource.FileExtensions, ", "), strings.Join(names, ", "))
 	}
 	return paths, nil
+}
+
+// expand replaces patterns by the files that they match, as kubectl does. A name that exists is no pattern.
+func expand(names []string) (all []string, err error) {
+	for _, name := range names {
+		matches := []string{name}
+		if _, missing := os.Stat(name); missing != nil && strings.ContainsAny(name, "*?[") {
+			if matches, err = filepath.Glob(name); err != nil {
+				return nil, fmt.Errorf("reading manifests: %q: %w", name, err)
+			}
+			if len(matches) == 0 {
+				return nil, fmt.Errorf("reading manifests: no file matches %q", name)
+			}
+		}
+		all = append(all, matches...)
+	}
+	return all, nil
 }
 
 // linksWithin reports whether path is a link to something in the folder.

@@ -36,9 +36,12 @@ func readRegular(path string) ([]byte, error) {
 		return nil, fmt.Errorf("reading manifests: %w", err)
 	}
 	defer f.Close()
-	raw, err := io.ReadAll(io.LimitReader(f, MaxSize))
+	raw, err := io.ReadAll(io.LimitReader(f, MaxSize+1))
 	if err != nil {
 		return nil, fmt.Errorf("reading manifests: %w", err)
+	}
+	if len(raw) > MaxSize {
+		return nil, fmt.Errorf("reading manifests: %s has grown beyond %d bytes", path, MaxSize)
 	}
 	return raw, nil
 }
