@@ -71,7 +71,7 @@ func (c *storeCheck) run(ctx context.Context) {
 			c.end("the datastore could not be checked: " + err.Error())
 		case known && len(checked.Problems) > 0:
 			log.WithFields(logrus.Fields{"problems": int64(len(checked.Problems)) + checked.Further, "first": few(checked.Problems)}).
-				Error("the datastore is damaged: the collector and the controllers that delete are held; " + damageHelp)
+				WithField("next", damageHelp).Error("the datastore is damaged: the collector and the controllers that delete are held")
 			c.end(fmt.Sprintf("the datastore is damaged (%s); %s", checked.Problems[0], damageHelp))
 		default:
 			if known {

@@ -9,11 +9,12 @@ import (
 	"time"
 
 	"github.com/reap-dev/reap/pkg/datastore"
+	"github.com/reap-dev/reap/tests/bubble"
 )
 
 // TestCollectorIsHeldUntilTheStoreIsWhole: through a check that fails and one that finds damage, up to one that finds nothing.
 func TestCollectorIsHeldUntilTheStoreIsWhole(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		answers := []struct {
 			checked datastore.Checked
 			err     error

@@ -97,7 +97,7 @@ var pure = map[string][]string{
 	"pkg/gc/decide": {"errors", "fmt", "math", "slices", "time", "k8s.io/apimachinery/pkg/apis/meta/v1", "k8s.io/apimachinery/pkg/runtime/schema", "k8s.io/apimachinery/pkg/types", "k8s.io/apimachinery/pkg/util/resourceversion"},
 	"pkg/gc/lint":   {"cmp", "slices", "time"},
 	"pkg/gc/relink": {"cmp", "slices", "strings", "time", "k8s.io/apimachinery/pkg/runtime/schema", "k8s.io/apimachinery/pkg/types"},
-	"pkg/gc/plan":   {"cmp", "container/heap", "math/rand/v2" /* seeded */, "slices", "strconv", "time", "k8s.io/apimachinery/pkg/apis/meta/v1", "k8s.io/apimachinery/pkg/runtime/schema", "k8s.io/apimachinery/pkg/types"},
+	"pkg/gc/plan":   {"cmp", "container/heap", "context" /* a plan ends with its request */, "errors", "fmt", "math/rand/v2" /* seeded */, "slices", "strconv", "time", "k8s.io/apimachinery/pkg/apis/meta/v1", "k8s.io/apimachinery/pkg/runtime/schema", "k8s.io/apimachinery/pkg/types"},
 }
 
 // imports returns what the files below the project's pkg import, by package,
