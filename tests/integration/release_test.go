@@ -174,8 +174,8 @@ func TestStatusIsWatched(t *testing.T) {
 	if err := cmd.Process.Signal(os.Interrupt); err != nil {
 		t.Fatal(err)
 	}
-	if err := cmd.Wait(); err != nil {
-		t.Errorf("after Ctrl-C: %v", err)
+	if err := cmd.Wait(); cmd.ProcessState.ExitCode() != 130 {
+		t.Errorf("after Ctrl-C: %v, want exit code 130", err)
 	}
 	for _, args := range [][]string{{"--interval", "1s"}, {"--watch", "--interval", "1ms"}} {
 		if _, errs, code := s.run(t, append([]string{"status"}, args...)...); code != 2 || !strings.Contains(errs, "--interval") {
