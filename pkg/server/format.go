@@ -1,7 +1,11 @@
 package server
 
 import (
+	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"path/filepath"
 )
 
@@ -17,11 +21,21 @@ type layout struct {
 
 func formatFile(dataDir string) string { return filepath.Join(dataDir, "format.json") }
 
-// checkFormat returns an error if a newer build has written the data directory in a way that this one does not know. It changes nothing.
+// checkFormat returns an error if a newer build has written the data directory in a way that this one does not know, or if the file does
+// not say so: what is not known must not be taken for the oldest. It changes nothing.
 func checkFormat(dataDir string) error {
 	var l layout
-	if _, err := readRecord(formatFile(dataDir), &l); err != nil {
+	raw, err := os.ReadFile(formatFile(dataDir))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
 		return fmt.Errorf("reading the data directory's format: %w", err)
+	}
+	if err := json.Unmarshal(raw, &l); err != nil || l.Format < 1 {
+		return fmt.Errorf("%s is damaged: it should hold the number of the data directory's format, from 1 on, and the version that wrote it. "+
+			"The database may be damaged too: see with 'reap db check', then restore a snapshot with 'reap snapshot restore', "+
+			"or remove the file if no build newer than this one has used the directory", formatFile(dataDir))
 	}
 	if l.Format > format {
 		return fmt.Errorf("reap %s wrote the data directory %s in format %d, and this build knows formats up to %d: "+

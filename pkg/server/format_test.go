@@ -32,6 +32,23 @@ func TestNewerFormatIsRefused(t *testing.T) {
 	}
 }
 
+// TestDamagedFormatIsRefused: it is not taken for the oldest format, and not overwritten.
+func TestDamagedFormatIsRefused(t *testing.T) {
+	for _, content := range []string{"", "garbage", "null", "{}", `{"format": 0}`, `{"format": -1, "version": "v1"}`, `{"format": "1"}`, `{"format": 1`} {
+		dir := t.TempDir()
+		if err := os.WriteFile(formatFile(dir), []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		err := checkFormat(dir)
+		if err == nil || !strings.Contains(err.Error(), formatFile(dir)) || !strings.Contains(err.Error(), "reap db check") {
+			t.Errorf("%q: %v", content, err)
+		}
+		if raw, err := os.ReadFile(formatFile(dir)); err != nil || string(raw) != content {
+			t.Errorf("%q became %q (%v)", content, raw, err)
+		}
+	}
+}
+
 // The file says who began with this format, not who started last.
 func TestFormatIsWrittenOnce(t *testing.T) {
 	dir := t.TempDir()
