@@ -63,7 +63,7 @@ func TestFinalizersOfDeletedObjectsAreKept(t *testing.T) {
 	if got, want := RecordOf(o).Finalizers.Names(), []string{"example.com/b", "example.com/a", DefinitionFinalizer}; !reflect.DeepEqual(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}
-	if RecordOf(o).Finalizers != RecordOf(o).Finalizers {
+	if one, other := RecordOf(o), RecordOf(o); one.Finalizers != other.Finalizers {
 		t.Error("equal lists differ")
 	}
 	o.Finalizers = []string{strings.Repeat("x", longestFinalizer+1), "a\x00b"}
