@@ -47,9 +47,11 @@ type Server struct {
 	KubeAPIServerArgs []string
 	// NewStore lets the server start with an empty store although one existed before.
 	NewStore bool
-	Snapshot Snapshot
-	Log      Log
-	GC       GC
+	// AcceptRevision is the revision with which an SQLite database may end although it had come further, as a decimal number; "" for none.
+	AcceptRevision string
+	Snapshot       Snapshot
+	Log            Log
+	GC             GC
 }
 
 // Snapshot configures the snapshots that the server makes of itself.

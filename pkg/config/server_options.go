@@ -64,6 +64,11 @@ func (s *Server) options() []*option {
 			usage: "start with an empty database although there was one before; otherwise that is an error, because clients " +
 				"would take the lost objects for deleted",
 		}),
+		stringOption(&s.AcceptRevision, asIs(checkRevision), option{
+			name: "accept-revision", category: categoryStorage, placeholder: "N",
+			usage: "go on with an SQLite database that has lost acknowledged writes and ends with revision N, which the error names; " +
+				"the collector is held until reap resume",
+		}),
 		durationOption(&s.Snapshot.Interval, checkSnapshotInterval, acceptSnapshotInterval, option{
 			name: "snapshot-interval", category: categorySnapshots, placeholder: "INTERVAL",
 			usage: "how often to save a snapshot of the datastore and the keys; 0: never",

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -56,6 +57,7 @@ func (s Server) Validate() error {
 		{"datastore-endpoint", checkEndpoint(s.DatastoreEndpoint)},
 		{"sqlite-synchronous", oneOf(synchronousLevels)(s.SQLiteSynchronous)},
 		{"datastore-reserve", checkReserve(s.DatastoreReserve)},
+		{"accept-revision", checkRevision(s.AcceptRevision)},
 		{"snapshot-interval", checkSnapshotInterval(s.Snapshot.Interval)},
 		{"snapshot-retain", checkRetain(s.Snapshot.Retain)},
 		{"snapshot-dir", checkPath(s.Snapshot.Dir)},
@@ -220,6 +222,14 @@ func checkAPIServerArg(arg string) error {
 func checkWorkers(n int) error {
 	if n < 0 || n > maxWorkers {
 		return fmt.Errorf("%d is out of range: %s", n, acceptWorkers)
+	}
+	return nil
+}
+
+// checkRevision takes a number without signs and zeros in front, so that two texts of a number are equal.
+func checkRevision(text string) error {
+	if n, err := strconv.ParseInt(text, 10, 64); text != "" && (err != nil || n < 1 || strconv.FormatInt(n, 10) != text) {
+		return fmt.Errorf("%q is no revision: give the number that the error of the start names", text)
 	}
 	return nil
 }

@@ -154,6 +154,7 @@ func TestValidateChecksWhatWasNotLoaded(t *testing.T) {
 		"gc-sync-timeout-per-dependent": func(s *Server) { s.GC.SyncTimeoutPerDependent = -time.Second },
 		"gc-orphan-timeout":             func(s *Server) { s.GC.OrphanTimeout = -time.Second },
 		"gc-after-restore":              func(s *Server) { s.GC.AfterRestore = "" },
+		"accept-revision":               func(s *Server) { s.AcceptRevision = "-1" },
 		"snapshot-interval":             func(s *Server) { s.Snapshot.Interval = time.Second },
 		"snapshot-retain":               func(s *Server) { s.Snapshot.Retain = 0 },
 		"snapshot-dir":                  func(s *Server) { s.Snapshot.Dir = "relative" },

@@ -83,6 +83,17 @@ func (s *Store) Refusal() (code int, text string) {
 	return Explain(t.Error())
 }
 
+// Revision returns the latest revision whose write has been acknowledged.
+func (s *Store) Revision(ctx context.Context) (int64, error) {
+	c := s.Client()
+	defer func() { _ = c.Close() }() // it has no connection
+	got, err := c.Get(ctx, canary)
+	if err != nil {
+		return 0, fmt.Errorf("reading the revision of the datastore: %w", err)
+	}
+	return got.Header.Revision, nil
+}
+
 // Wait returns when ctx ends, with nil, or when the store must not be used any more, with the reason.
 func (s *Store) Wait(ctx context.Context) error {
 	var broken chan struct{} // never, if the database is elsewhere

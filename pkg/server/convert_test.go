@@ -111,11 +111,11 @@ func TestConversionThereAndBack(t *testing.T) {
 			t.Errorf("to what it is: %v", err)
 		}
 		endpoint := map[string]string{datastore.Etcd: datastore.Etcd}[to]
-		if err := (&server{cfg: config.Server{DataDir: dir, DatastoreEndpoint: endpoint}}).checkStore(t.Context()); err != nil {
+		if _, err := (&server{cfg: config.Server{DataDir: dir, DatastoreEndpoint: endpoint}}).checkStore(t.Context()); err != nil {
 			t.Errorf("the server refuses it: %v", err)
 		}
 		other := map[string]string{datastore.SQLite: datastore.Etcd}[to]
-		err = (&server{cfg: config.Server{DataDir: dir, DatastoreEndpoint: other}}).checkStore(t.Context())
+		_, err = (&server{cfg: config.Server{DataDir: dir, DatastoreEndpoint: other}}).checkStore(t.Context())
 		if err == nil || !strings.Contains(err.Error(), "--datastore-endpoint") || !strings.Contains(err.Error(), "reap db convert --to") {
 			t.Errorf("with the other endpoint: %v", err)
 		}

@@ -20,6 +20,17 @@ type restored struct {
 	// Made is when the snapshot was made, At is when it was restored.
 	Made time.Time `json:"made"`
 	At   time.Time `json:"at"`
+	// Lost is how many revisions a store lacks that a server goes on with, and Found the last one that it had; 0 after a restore.
+	Lost  int64 `json:"lost,omitempty"`
+	Found int64 `json:"found,omitempty"`
+}
+
+// cause says what has happened to the store.
+func (r restored) cause() string {
+	if r.Lost > 0 {
+		return fmt.Sprintf("the datastore lost at least %d revisions behind revision %d", r.Lost, r.Found)
+	}
+	return "restored from the snapshot of " + r.Made.UTC().Format(time.RFC3339)
 }
 
 func restoredFile(dataDir string) string { return filepath.Join(dataDir, "restored.json") }
@@ -48,8 +59,7 @@ func (w *workload) holdAfterRestore(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	reason := "restored from the snapshot of " + r.Made.UTC().Format(time.RFC3339) +
-		"; the controllers that delete are held too; see with 'reap lint -A' what would be collected, then run 'reap resume'"
+	reason := r.cause() + "; the controllers that delete are held too; see with 'reap lint -A' what would be collected, then run 'reap resume'"
 	err = wait.PollUntilContextCancel(ctx, 100*time.Millisecond, true, func(ctx context.Context) (bool, error) {
 		_, _, err := pause.Hold(ctx, maps, "reap server", reason, time.Now())
 		if err != nil {

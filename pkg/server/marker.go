@@ -68,30 +68,40 @@ func (s *server) orFull(err error) error {
 	return datastore.ExplainFull(s.cfg.DataDir, err)
 }
 
-// checkStore returns an error if the datastore has vanished or is damaged. It changes nothing of it.
-func (s *server) checkStore(ctx context.Context) error {
+// checkStore returns an error if the datastore has vanished or is damaged, and what it lacks if a server may go on without it. It changes
+// nothing of it.
+func (s *server) checkStore(ctx context.Context) (gone *loss, err error) {
 	if !s.embedded() {
-		return nil
+		return nil, nil
 	}
 	if err := checkRestored(s.cfg.DataDir); err != nil {
-		return err
+		return nil, err
 	}
 	if err := s.checkEngine(); err != nil {
-		return err
+		return nil, err
 	}
 	empty, err := s.checkFiles(ctx)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	m, marked, err := readMarker(config.PKIDir(s.cfg.DataDir))
-	if err != nil || !empty || !marked {
-		return err
+	if err != nil {
+		return nil, err
+	}
+	if !empty && !s.etcd() {
+		if gone, err = s.lost(ctx); gone != nil {
+			err = s.accept(gone)
+		}
+		return gone, err
+	}
+	if !empty || !marked {
+		return nil, nil
 	}
 	if s.cfg.NewStore {
 		logrus.WithField("before", m.Since).Warn("beginning with an empty database, as --new-store asks for")
-		return nil
+		return nil, forgetReached(s.cfg.DataDir)
 	}
-	return fmt.Errorf("the database in %s is empty or missing, although there was one before (according to %s): "+
+	return nil, fmt.Errorf("the database in %s is empty or missing, although there was one before (according to %s): "+
 		"mount its disk, restore a snapshot with 'reap snapshot restore', or start with an empty database with --new-store",
 		s.cfg.DataDir, markerFile(config.PKIDir(s.cfg.DataDir)))
 }

@@ -235,6 +235,10 @@ func (r Restore) floor(ctx context.Context) (floor int64, err error) {
 	}
 	for _, read := range []func() (int64, error){
 		func() (int64, error) { return m.Revision, nil },
+		func() (int64, error) {
+			before, err := readReached(config.PKIDir(r.DataDir))
+			return before.Revision, err
+		},
 		func() (int64, error) { return datastore.SQLiteRevision(ctx, r.DataDir) },
 		func() (int64, error) { return datastore.EtcdRevision(ctx, r.DataDir) },
 	} {

@@ -132,17 +132,17 @@ func TestInterruptedRestoreIsNotServed(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	restore(t, dir, aSnapshot(t, nil))
 	s := &server{cfg: config.Server{DataDir: dir}}
-	if err := s.checkStore(t.Context()); err != nil {
+	if _, err := s.checkStore(t.Context()); err != nil {
 		t.Error(err)
 	}
 	if err := os.WriteFile(restoringFile(dir), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.checkStore(t.Context()); err == nil || !strings.Contains(err.Error(), "reap snapshot restore") {
+	if _, err := s.checkStore(t.Context()); err == nil || !strings.Contains(err.Error(), "reap snapshot restore") {
 		t.Errorf("it is served: %v", err)
 	}
 	restore(t, dir, aSnapshot(t, nil))
-	if err := s.checkStore(t.Context()); err != nil {
+	if _, err := s.checkStore(t.Context()); err != nil {
 		t.Error(err)
 	}
 }
@@ -150,27 +150,27 @@ func TestInterruptedRestoreIsNotServed(t *testing.T) {
 func TestStoreThatHasVanishedIsNotServed(t *testing.T) {
 	dir := t.TempDir()
 	s := &server{cfg: config.Server{DataDir: dir}}
-	if err := s.checkStore(t.Context()); err != nil { // the first start
+	if _, err := s.checkStore(t.Context()); err != nil { // the first start
 		t.Error(err)
 	}
 	if err := s.markStore(); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.checkStore(t.Context()); err == nil || !strings.Contains(err.Error(), "--new-store") {
+	if _, err := s.checkStore(t.Context()); err == nil || !strings.Contains(err.Error(), "--new-store") {
 		t.Errorf("a store that has vanished: %v", err)
 	}
 	if err := os.WriteFile(markerFile(config.PKIDir(dir)), []byte("{damaged"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.checkStore(t.Context()); err == nil {
+	if _, err := s.checkStore(t.Context()); err == nil {
 		t.Error("a damaged marker says nothing")
 	}
 	s.cfg.NewStore = true
-	if err := s.checkStore(t.Context()); err != nil {
+	if _, err := s.checkStore(t.Context()); err != nil {
 		t.Error(err)
 	}
 	s.cfg.NewStore, s.cfg.DatastoreEndpoint = false, "postgres://db/reap"
-	if err := s.checkStore(t.Context()); err != nil {
+	if _, err := s.checkStore(t.Context()); err != nil {
 		t.Errorf("a store elsewhere: %v", err)
 	}
 }

@@ -95,7 +95,8 @@ func (s *server) run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := s.checkStore(ctx); err != nil {
+	gone, err := s.checkStore(ctx)
+	if err != nil {
 		return s.orFull(err)
 	}
 
@@ -107,6 +108,11 @@ func (s *server) run(ctx context.Context) (err error) {
 	if err := writeFormat(s.cfg.DataDir, s.cfg.Version); err != nil {
 		// A full disk must not keep a server from starting that would make room. Without the file the format counts as 1, which it is.
 		logrus.WithError(err).Warn("cannot record the data directory's format")
+	}
+	if gone != nil {
+		if err := s.goOn(ctx, gone); err != nil {
+			return errors.Join(s.orFull(err), listener.Close())
+		}
 	}
 	store, err := datastore.Start(ctx, datastore.Options{
 		Dir:          s.cfg.DataDir,
