@@ -214,10 +214,21 @@ func copyTables(ctx context.Context, db *sql.DB, to string) (err error) {
 	statements = append(statements, "DELETE FROM anew.sqlite_sequence", "INSERT INTO anew.sqlite_sequence SELECT * FROM main.sqlite_sequence")
 	for _, s := range statements {
 		if _, err := tx.ExecContext(ctx, s); err != nil {
-			return err
+			return errors.Join(twins(ctx, tx), err)
 		}
 	}
 	return tx.Commit()
+}
+
+// twins returns an error that names a key with two rows in one place, nil if there is none: a server that ran on a broken index may have
+// created the key once more. Which of the two its clients mean cannot be told.
+func twins(ctx context.Context, tx *sql.Tx) error {
+	var name string
+	err := tx.QueryRowContext(ctx, "SELECT name FROM anew.kine GROUP BY name, prev_revision HAVING count(*) > 1 LIMIT 1").Scan(&name)
+	if err != nil {
+		return nil // the caller has an error already
+	}
+	return fmt.Errorf("%q was written twice in the same place, as by a server that ran on a broken index: restore a snapshot with 'reap snapshot restore'", name)
 }
 
 // definition is what SQLite's schema says of a table or an index.

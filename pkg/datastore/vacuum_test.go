@@ -1,6 +1,8 @@
 package datastore
 
 import (
+	"database/sql"
+	"fmt"
 	"math/rand/v2"
 	"os"
 	"slices"
@@ -165,5 +167,36 @@ func TestResourceOfAKey(t *testing.T) {
 		if got := resourceOf(key); got != want {
 			t.Errorf("%s is one of %s, not of %s", key, got, want)
 		}
+	}
+}
+
+// TestCompactionNamesAKeyThatWasWrittenTwice: it does not choose one of the two.
+func TestCompactionNamesAKeyThatWasWrittenTwice(t *testing.T) {
+	dir := withFreePages(t)
+	before := rowsIn(t, dir)
+	last := before[len(before)-1]
+	db, err := sql.Open(sqliteDriver, sqlitePath(dir)+"?"+parameters("full"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, statement := range []string{
+		"DROP INDEX kine_name_prev_revision_uindex",
+		fmt.Sprintf("INSERT INTO kine (name, created, deleted, create_revision, prev_revision, lease, value) SELECT name, created, deleted, create_revision, prev_revision, lease, value FROM kine WHERE id = %d", last.id),
+		"CREATE INDEX kine_name_prev_revision_uindex ON kine (name, prev_revision)",
+		"PRAGMA writable_schema = ON",
+		"UPDATE sqlite_master SET sql = replace(sql, 'CREATE INDEX', 'CREATE UNIQUE INDEX') WHERE name = 'kine_name_prev_revision_uindex'",
+	} {
+		if _, err := db.ExecContext(t.Context(), statement); err != nil {
+			t.Fatal(statement, err)
+		}
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := CompactSQLite(t.Context(), dir, noProgress); err == nil || !strings.Contains(err.Error(), last.name) || !strings.Contains(err.Error(), "reap snapshot restore") {
+		t.Errorf("a compaction says %v", err)
+	}
+	if after := rowsIn(t, dir); len(after) != len(before)+1 {
+		t.Errorf("%d rows are left of %d", len(after), len(before)+1)
 	}
 }

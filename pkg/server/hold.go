@@ -51,6 +51,13 @@ func (w *workload) holdAfterRestore(ctx context.Context) error {
 		return nil
 	}
 	log := logrus.WithField("snapshot", r.Made)
+	if r.Lost > 0 {
+		log = logrus.WithFields(logrus.Fields{"found": r.Found, "missing": r.Lost})
+	}
+	if w.cfg.GC.AfterRestore == "run" && r.Lost > 0 {
+		log.Warn("the datastore lacks writes that were acknowledged; the collector runs at once, as --gc-after-restore=run asks for")
+		return removeRestored(path)
+	}
 	if w.cfg.GC.AfterRestore == "run" {
 		log.Warn("the datastore was restored from a snapshot; the collector runs at once, as --gc-after-restore=run asks for")
 		return removeRestored(path)
@@ -69,6 +76,11 @@ func (w *workload) holdAfterRestore(ctx context.Context) error {
 	})
 	if err != nil {
 		return nil // ctx was cancelled; the next start tries again
+	}
+	if r.Lost > 0 {
+		log.Warn("the datastore lacks writes that were acknowledged: the collector and the controllers that delete are held; " +
+			"see with 'reap lint -A' what would be collected, then run 'reap resume'")
+		return removeRestored(path)
 	}
 	log.Warn("the datastore was restored from a snapshot: the collector and the controllers that delete are held; " +
 		"see with 'reap lint -A' what would be collected, then run 'reap resume'")

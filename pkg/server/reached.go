@@ -41,6 +41,9 @@ func readReached(pkiDir string) (r reached, err error) {
 	if err == nil {
 		err = json.Unmarshal(raw, &r)
 	}
+	if err == nil && r.Revision < 1 {
+		err = errors.New("it names no revision")
+	}
 	if err != nil {
 		return reached{}, fmt.Errorf("reading which revision the database had reached: %s: %w; remove the file to start without knowing that", reachedFile(pkiDir), err)
 	}
@@ -84,8 +87,6 @@ func (s *server) accept(l *loss) error {
 // goOn makes the next start of the collector and the controllers that delete a held one, and no revision is given out twice. It may be cut
 // off at any time: the database is behind its mark until that is done.
 func (s *server) goOn(ctx context.Context, l *loss) error {
-	logrus.WithFields(logrus.Fields{"found": l.found, "reached": l.reached, "missing": l.reached - l.found}).
-		Warn("the database lacks writes that were acknowledged; going on without them, with the collector held")
 	held := restored{At: time.Now().UTC().Truncate(time.Second), Found: l.found, Lost: l.reached - l.found}
 	if err := writeRecord(restoredFile(s.cfg.DataDir), held); err != nil {
 		return fmt.Errorf("noting that the collector is to be held: %w", err)

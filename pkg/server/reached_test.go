@@ -146,11 +146,13 @@ func TestPowerCutMayTakeTheLastWritesOfNormal(t *testing.T) {
 func TestDamagedMarkIsRefused(t *testing.T) {
 	s, _ := withoutLog(t, "full")
 	path := reachedFile(config.PKIDir(s.cfg.DataDir))
-	if err := os.WriteFile(path, []byte("{"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := s.checkStore(t.Context()); err == nil || !strings.Contains(err.Error(), path) {
-		t.Errorf("a damaged mark: %v", err)
+	for _, content := range []string{"", "{", "{}", "null", `{"revision": -1}`} {
+		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.checkStore(t.Context()); err == nil || !strings.Contains(err.Error(), path) {
+			t.Errorf("the mark %q: %v", content, err)
+		}
 	}
 	if err := os.Remove(path); err != nil {
 		t.Fatal(err)

@@ -319,6 +319,9 @@ func (r Restore) exchange(work string, b built) (kept []string, err error) {
 		}
 	}
 	if !b.pki {
+		if err := forgetReached(r.DataDir); err != nil { // of the database before
+			return kept, err
+		}
 		if err := r.give(config.PKIDir(r.DataDir), writeMarker(config.PKIDir(r.DataDir), r.marker(b))); err != nil {
 			return kept, err
 		}

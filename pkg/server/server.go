@@ -133,6 +133,11 @@ func (s *server) run(ctx context.Context) (err error) {
 			return errors.Join(err, listener.Close())
 		}
 	}
+	marking, marked := context.WithCancel(context.WithoutCancel(ctx))
+	var mark sync.WaitGroup
+	mark.Go(func() { s.mark(marking, store) })
+	defer mark.Wait() // its last mark comes after the API server's last write
+	defer marked()
 	if s.etcd() {
 		registerEtcd()
 	}
