@@ -71,7 +71,7 @@ func TestInterruptedDeleteGoesOn(t *testing.T) {
 	if err := cmd.Process.Signal(os.Interrupt); err != nil {
 		t.Fatal(err)
 	}
-	if err := cmd.Wait(); err == nil || cmd.ProcessState.ExitCode() != 1 || !strings.Contains(errs.String(), "the cascade goes on") || !strings.Contains(errs.String(), "reap status --watch") {
+	if err := cmd.Wait(); err == nil || cmd.ProcessState.ExitCode() != 130 || !strings.Contains(errs.String(), "the cascade goes on") || !strings.Contains(errs.String(), "reap status --watch") {
 		t.Errorf("%v, %s%s", err, &out, &errs)
 	}
 	if there, err := s.exists(t.Context(), configMaps, late); err != nil || !there {
