@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/reap-dev/reap/pkg/datastore/dump"
+	"github.com/reap-dev/reap/pkg/datastore/intact"
 )
 
 // places holds the key below which the API server keeps the objects of each kind. It makes a key of that, the namespace and the
@@ -36,6 +37,9 @@ func (v *Values) Check(r dump.Record) error {
 // wrong says what is wrong with a value or its key, without naming the key; "" is nothing. Encrypted values and those without a name tell nothing.
 func (p places) wrong(key string, value []byte) string {
 	id, err := dump.Identify(value)
+	if err == nil {
+		err = intact.Value(value)
+	}
 	if err != nil {
 		if strings.HasPrefix(key, "/registry/") {
 			return fmt.Sprintf("its value cannot be decoded: %v", err)

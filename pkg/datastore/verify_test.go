@@ -198,6 +198,14 @@ func BenchmarkVerify(b *testing.B) {
 			b.Fatal(c, err)
 		}
 	}
+	if err := inspect(b.Context(), dir, func(tx *sql.Tx) error {
+		var size int64
+		err := tx.QueryRow("SELECT page_count * page_size FROM pragma_page_count(), pragma_page_size()").Scan(&size)
+		b.ReportMetric(float64(size)/1e6, "MB")
+		return err
+	}); err != nil {
+		b.Fatal(err)
+	}
 }
 
 // fillWithObjects adds ConfigMaps to a database.

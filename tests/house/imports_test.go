@@ -23,7 +23,7 @@ var may = map[string][]string{
 	"pkg/config":      {},
 	"pkg/server":      {"pkg/apiserver", "pkg/config", "pkg/controllers", "pkg/datastore", "pkg/datastore/dump", "pkg/datastore/outage", "pkg/elect", "pkg/gc", "pkg/gc/pause", "pkg/gc/report", "pkg/pki", "pkg/snapshot"},
 	"pkg/pki":         {},
-	"pkg/datastore":   {"pkg/datastore/dump", "pkg/datastore/outage", "pkg/datastore/watch"},
+	"pkg/datastore":   {"pkg/datastore/dump", "pkg/datastore/intact", "pkg/datastore/outage", "pkg/datastore/watch"},
 	"pkg/apiserver":   {"pkg/datastore/intact", "pkg/pki"},
 	"pkg/controllers": {},
 
