@@ -97,78 +97,111 @@ func foundKeys(t *testing.T, dir string, keys []string) (got, listed map[string]
 	return got, listed, err
 }
 
-// TestFlippedBitsOfIndexesAreFound: a bit that hides a key from a GET or a LIST is found by the start or by the check, and a compaction
-// makes such an index anew without loss.
-func TestFlippedBitsOfIndexesAreFound(t *testing.T) {
+// TestFlippedBitsAreFound: a bit that hides a key from a GET or a LIST is found by the start or by the check, wherever it is; and a
+// compaction makes a broken index anew without loss.
+func TestFlippedBitsAreFound(t *testing.T) {
 	random := rand.New(rand.NewPCG(seedOf(t), 0))
-	files := killed(t, random)
-	whole := left(t, files)
+	whole := left(t, killed(t, random))
 	if _, err := CompactSQLite(t.Context(), whole, noProgress); err != nil { // takes the log in
 		t.Fatal(err)
 	}
-	before := rowsIn(t, whole)
-	latest := map[string]int64{}
-	for _, r := range before {
-		if delete(latest, r.name); !r.deleted && strings.HasPrefix(r.name, "/registry/") {
-			latest[r.name] = r.id
-		}
-	}
-	keys := slices.Collect(maps.Keys(latest))
 	content, err := os.ReadFile(sqlitePath(whole))
 	if err != nil {
 		t.Fatal(err)
 	}
 	const page = 4096
-	var leaves []int
+	parts := map[string][]int{"header": {0}}
 	for at := page; at+page <= len(content); at += page {
-		if content[at] == 0x0a { // a leaf of an index
-			leaves = append(leaves, at)
+		part := "overflow" // or free
+		switch content[at] {
+		case 0x0a:
+			part = "index leaf"
+		case 0x0d:
+			part = "table leaf"
+		case 0x02, 0x05:
+			part = "inner"
 		}
+		parts[part] = append(parts[part], at)
 	}
-	if len(leaves) < 4 {
-		t.Fatalf("there are %d pages of indexes", len(leaves))
-	}
-	tries := size.Of(20, 80, 400)
-	refused, hidden, rebuilt := 0, 0, 0
-	for range tries {
-		at := leaves[random.IntN(len(leaves))] + 8 + random.IntN(page-8)
-		flipped := slices.Clone(content)
-		bit := byte(1) << random.IntN(8)
-		flipped[at] ^= bit
-		says := fmt.Sprintf("bit %#x of byte %d", bit, at)
-		dir := left(t, map[string][]byte{"state.db": flipped})
-		if _, err := CheckSQLite(t.Context(), dir); err != nil {
-			refused++
-			continue
-		}
-		c, err := verifySQLite(t.Context(), dir, noProgress)
-		if err != nil {
-			t.Fatalf("%s: %v", says, err)
-		}
-		got, listed, err := foundKeys(t, dir, keys)
-		right := err == nil && maps.Equal(got, latest) && maps.Equal(listed, latest)
-		if !right {
-			hidden++
-			if len(c.Problems) == 0 {
-				t.Errorf("%s: the check finds nothing, and %d of %d keys are found, %d listed (%v)", says, len(got), len(latest), len(listed), err)
+	f := newFlips(t, whole)
+	for _, part := range slices.Sorted(maps.Keys(parts)) {
+		t.Run(part, func(t *testing.T) {
+			pages := parts[part]
+			bytes := page
+			if part == "header" {
+				bytes = 200
 			}
-		}
-		if len(c.Problems) == 0 {
-			continue
-		}
-		if _, err := CompactSQLite(t.Context(), dir, noProgress); err != nil {
-			t.Errorf("%s: %v", says, err)
-			continue
-		}
-		rebuilt++
-		if after := rowsIn(t, dir); !slices.Equal(after, before) {
-			t.Errorf("%s: a compaction changed rows", says)
-		}
-		if c, err := verifySQLite(t.Context(), dir, noProgress); err != nil || len(c.Problems) > 0 {
-			t.Errorf("%s: after a compaction the check says %q (%v)", says, c.Problems, err)
+			for range size.Of(10, 40, 200) {
+				f.flip(t, content, pages[random.IntN(len(pages))]+random.IntN(bytes), byte(1)<<random.IntN(8), part == "index leaf")
+			}
+			size.Power(t, f.power())
+		})
+	}
+}
+
+// flips counts what becomes of flipped bits.
+type flips struct {
+	before                           []row
+	latest                           map[string]int64 // of each key
+	keys                             []string
+	tries, refused, hidden, repaired int
+}
+
+func newFlips(t *testing.T, dir string) *flips {
+	f := &flips{before: rowsIn(t, dir), latest: map[string]int64{}}
+	for _, r := range f.before {
+		if delete(f.latest, r.name); !r.deleted && strings.HasPrefix(r.name, "/registry/") {
+			f.latest[r.name] = r.id
 		}
 	}
-	size.Power(t, fmt.Sprintf("flips=%d refused=%d hidden=%d rebuilt=%d", tries, refused, hidden, rebuilt))
+	f.keys = slices.Collect(maps.Keys(f.latest))
+	return f
+}
+
+// power says what was tried since it was last called.
+func (f *flips) power() string {
+	text := fmt.Sprintf("flips=%d refused=%d hidden=%d repaired=%d", f.tries, f.refused, f.hidden, f.repaired)
+	f.tries, f.refused, f.hidden, f.repaired = 0, 0, 0, 0
+	return text
+}
+
+// flip tries one bit. If only an index is damaged, a compaction must repair what the check has found.
+func (f *flips) flip(t *testing.T, content []byte, at int, bit byte, index bool) {
+	t.Helper()
+	flipped := slices.Clone(content)
+	flipped[at] ^= bit
+	says := fmt.Sprintf("bit %#x of byte %d", bit, at)
+	dir := left(t, map[string][]byte{"state.db": flipped})
+	f.tries++
+	if empty, err := CheckSQLite(t.Context(), dir); err != nil || empty {
+		f.refused++ // a server refuses a database that is empty where there was one
+		return
+	}
+	c, err := verifySQLite(t.Context(), dir, noProgress)
+	if err != nil {
+		c.problem("%v", err) // which holds as well
+	}
+	got, listed, err := foundKeys(t, dir, f.keys)
+	if err != nil || !maps.Equal(got, f.latest) || !maps.Equal(listed, f.latest) {
+		f.hidden++
+		if len(c.Problems) == 0 {
+			t.Errorf("%s: the check finds nothing, and %d of %d keys are found, %d listed (%v)", says, len(got), len(f.latest), len(listed), err)
+		}
+	}
+	if len(c.Problems) == 0 || !index {
+		return
+	}
+	if _, err := CompactSQLite(t.Context(), dir, noProgress); err != nil {
+		t.Errorf("%s: %v", says, err)
+		return
+	}
+	f.repaired++
+	if after := rowsIn(t, dir); !slices.Equal(after, f.before) {
+		t.Errorf("%s: a compaction changed rows", says)
+	}
+	if c, err := verifySQLite(t.Context(), dir, noProgress); err != nil || len(c.Problems) > 0 {
+		t.Errorf("%s: after a compaction the check says %q (%v)", says, c.Problems, err)
+	}
 }
 
 // TestVerifyReadsInShortStatements: one that reads everything at once would keep SQLite's log from starting anew.
