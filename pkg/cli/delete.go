@@ -154,7 +154,7 @@ func (d *deletion) run(c *cli.Context, format string, p report.Plan) error {
 	if f != nil && len(done.Requested) > 0 {
 		waiting = d.wait(c.Context, f, &done)
 	}
-	done.Seconds = time.Since(began).Seconds()
+	done.Seconds, done.Held = time.Since(began).Seconds(), d.paused || d.absent
 	if f != nil {
 		left, _, _ := f.progress()
 		done.Gone, done.Left = f.all.Len()-left, left

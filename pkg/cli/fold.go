@@ -12,18 +12,18 @@ import (
 )
 
 // folded writes what a report prints to a stream, with lines that are too long for a terminal folded between words, below
-// the column that they begin in. What is no terminal gets each line as it is.
+// the column that they begin in. What is no terminal gets each line as it is. Neither gets what a terminal would act on: see visibleWriter.
 func folded(out io.Writer, print func(io.Writer) error) error {
 	f := terminal(out)
 	if f == nil {
-		return print(out)
+		return visibly(out, false, print)
 	}
 	columns, _, err := term.GetSize(int(f.Fd()))
 	if err != nil || columns < 40 {
-		return print(out)
+		return visibly(out, true, print)
 	}
 	var text bytes.Buffer
-	if err := print(&text); err != nil {
+	if err := visibly(&text, true, print); err != nil {
 		return err
 	}
 	_, err = io.WriteString(out, fold(text.String(), columns))

@@ -62,6 +62,7 @@ func TestReportsOfChanges(t *testing.T) {
 			deleted(Deleted{Requested: []Object{one, two}, Gone: 5}),
 			deleted(Deleted{Requested: []Object{one}, Gone: 3, Left: 2}),
 			deleted(Deleted{Requested: []Object{one, two}}),
+			deleted(Deleted{Requested: []Object{one, two}, Held: true}),
 			deleted(Deleted{Failed: []NotDeleted{{Object: one, Error: "forbidden"}}}),
 			deleted(Deleted{Failed: []NotDeleted{{Object: one, Error: "forbidden"}, {Object: two, Error: "no answer", Unknown: true}}}),
 		},

@@ -24,6 +24,8 @@ type Deleted struct {
 	Gone    int     `json:"gone,omitempty"`
 	Left    int     `json:"left,omitempty"`
 	Seconds float64 `json:"seconds"`
+	// Held is true if the collector was paused, or none ran: what depends on the objects does not follow before one works.
+	Held bool `json:"held,omitempty"`
 }
 
 // DeletedVersion is the Version of a Deleted.
@@ -46,6 +48,8 @@ func (d Deleted) Print(out io.Writer) error {
 		_, err = fmt.Fprintln(out, "nothing is known to have been deleted")
 	case len(d.Requested) == 0:
 		_, err = fmt.Fprintln(out, "nothing was deleted")
+	case d.Gone+d.Left == 0 && d.Held:
+		_, err = fmt.Fprintf(out, "deleted %s; what depends on them does not follow before a collector works\n", objectsText(d.Requested))
 	case d.Gone+d.Left == 0:
 		_, err = fmt.Fprintf(out, "deleted %s; what depends on them follows\n", objectsText(d.Requested))
 	case d.Left > 0:

@@ -11,8 +11,9 @@ import (
 )
 
 // visible makes a text that others have written fit for one line on a terminal: what would move the cursor, end the line, change
-// colours or turn the direction is shown as an escape. The API server takes any text as the kind, name and UID of an owner.
+// colours or turn the direction is shown as an escape, and bytes that are no character as U+FFFD. The API server takes any text as the kind, name and UID of an owner.
 func visible(text string) string {
+	text = strings.ToValidUTF8(text, "\ufffd")
 	if strings.ContainsFunc(text, unprintable) {
 		var b strings.Builder
 		for _, r := range text {
