@@ -130,8 +130,8 @@ func (s explainingDamage) explain(ctx context.Context, key string, err error) er
 }
 
 // damageLasts is how long the start's reads of a damaged object go on before the start fails. kube-apiserver repeats reads
-// on which its readiness depends at least each second.
-const damageLasts = 2 * time.Second
+// on which its readiness depends at least each second. Others end by themselves, on a slow device after seconds.
+const damageLasts = 10 * time.Second
 
 // damage is the first damaged object that the API server itself has read during its start. The nil damage is never found.
 type damage struct {

@@ -186,7 +186,7 @@ func (r kineRow) wrong(before kineRow, compacted int64) string {
 	switch {
 	case change && r.create == 0 || r.created == 1 && r.create > 0: // a deletion says it since kine v0.17
 		return "a change says when its key was created, and a creation does not"
-	case first && r.id > compacted && r.prev > compacted:
+	case first && r.id > compacted && (r.prev > compacted || change):
 		return fmt.Sprintf("it builds on revision %d, which is missing", r.prev)
 	case first:
 	case r.prev != before.id:

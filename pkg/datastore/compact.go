@@ -20,12 +20,18 @@ const (
 	compactSlow  = time.Second
 )
 
+// errDoubtful is the error of a compaction of a store that has not been found whole.
+var errDoubtful = errors.New("history is kept until a check has found the datastore whole")
+
 // compact compacts up to a revision and returns how many rows that has deleted. Each step is a transaction: what is done stays done, and
 // others write between two of them. How many revisions a step has depends on how long the steps before have taken, because a thousand
 // revisions of large objects can take a minute on a slow card.
 func (g *group) compact(ctx context.Context, to int64) (int64, error) {
 	var deleted int64
 	for {
+		if g.doubtful.Load() {
+			return deleted, errDoubtful
+		}
 		rows, done, err := g.compactSome(ctx, to)
 		if err != nil || done {
 			return deleted, err

@@ -66,7 +66,7 @@ func TestKineCompacts(t *testing.T) {
 	var running sync.WaitGroup
 	defer running.Wait()
 	defer cancel()
-	backend, err := newSQLite(ctx, &running, config, newDisk(dir, 0, prometheus.NewRegistry()))
+	backend, _, err := newSQLite(ctx, &running, config, newDisk(dir, 0, prometheus.NewRegistry()))
 	if err != nil {
 		t.Fatal(err)
 	}

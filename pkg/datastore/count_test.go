@@ -101,7 +101,7 @@ func TestStoreOfSQLiteCountsByPages(t *testing.T) {
 	defer wg.Wait()
 	defer stop()
 	config, d := sqliteConfig(t)
-	b, err := newSQLite(ctx, &wg, config, d)
+	b, _, err := newSQLite(ctx, &wg, config, d)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -41,6 +42,8 @@ type Options struct {
 	// MinHistory is how many of the newest revisions each compaction by kine leaves; 0 is 1,000. With fewer, watches that begin
 	// somewhat behind are refused, which only tests want. An etcd compacts as far as it is asked to.
 	MinHistory int64
+	// VerifyFirst is true if nothing is compacted before Verify has found the store whole.
+	VerifyFirst bool
 	// Metrics receives kine's series. It must not have them yet: kine registers
 	// once in a process.
 	Metrics prometheus.Registerer
@@ -66,7 +69,9 @@ type Store struct {
 	disk   *disk // nil if the database is elsewhere
 	// verify is Verify on a thread of its own; nil if the database is elsewhere.
 	verify func(ctx context.Context, progress func(done, all int64)) (Checked, error)
-	ended  <-chan struct{} // closed when the engine has stopped by itself; nil if it never does
+	// doubtful is true while nothing may be compacted; nil if the database is elsewhere.
+	doubtful *atomic.Bool
+	ended    <-chan struct{} // closed when the engine has stopped by itself; nil if it never does
 	// unwatch ends the watch for outages; nil if there is none, as for SQLite, whose disk says by itself what is wrong.
 	unwatch func()
 }
@@ -162,6 +167,8 @@ func Start(ctx context.Context, o Options) (*Store, error) {
 		s.verify = func(ctx context.Context, progress func(done, all int64)) (Checked, error) {
 			return verifySQLite(ctx, o.Dir, progress)
 		}
+		s.doubtful = &k.kine.rows.doubtful
+		s.doubtful.Store(o.VerifyFirst)
 	}
 	if err := s.try(startCtx); err != nil {
 		s.Stop()
@@ -192,7 +199,7 @@ func startWithEtcd(ctx context.Context, o Options) (*Store, error) {
 		sock.close()
 		return nil, fmt.Errorf("opening the datastore (etcd): %w", err)
 	}
-	s := &Store{Endpoints: []string{sock.url()}, Compacts: true, Client: e.client, engine: e, socket: sock, disk: e.disk, ended: e.member.StopNotify(), verify: e.verify}
+	s := &Store{Endpoints: []string{sock.url()}, Compacts: true, Client: e.client, engine: e, socket: sock, disk: e.disk, ended: e.member.StopNotify(), verify: e.verify, doubtful: &e.doubtful}
 	if o.Full {
 		s.disk.refuse(&trouble{kind: full, dir: s.disk.dir, err: unix.ENOSPC})
 		return s, nil // the canary would only be refused

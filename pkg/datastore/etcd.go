@@ -71,9 +71,12 @@ type etcd struct {
 	grpc     *grpc.Server
 	disk     *disk
 	quota    int64       // of the database, in bytes
+	doubtful atomic.Bool // nothing may be compacted: see Store.Verify
 	over     atomic.Bool // the quota is used up, and relieve has made no room yet
-	cancel   context.CancelFunc
-	wg       sync.WaitGroup
+	// compactor is not the member's own, which would not wait for Store.Verify.
+	compactor v3compactor.Compactor
+	cancel    context.CancelFunc
+	wg        sync.WaitGroup
 }
 
 // etcdDir is the folder of etcd's files in a data directory.
@@ -131,17 +134,15 @@ func etcdConfig(dir string, quota int64, l *etcdLog) (config.ServerConfig, error
 		StrictReconfigCheck:        true,
 		MaxLearners:                membership.DefaultMaxLearners,
 
-		SnapshotCount:           etcdSnapshot,
-		SnapshotCatchUpEntries:  etcdKept,
-		MaxSnapFiles:            etcdFiles,
-		MaxWALFiles:             etcdFiles,
-		BackendBatchInterval:    etcdBatch,
-		BackendBatchLimit:       etcdBatchLimit,
-		BackendFreelistType:     bbolt.FreelistArrayType,
-		QuotaBackendBytes:       quota + etcdSpare,
-		AutoCompactionMode:      v3compactor.ModeRevision,
-		AutoCompactionRetention: minHistory, // a number of revisions in this mode; it compacts every five minutes, as kine
-		CompactHashCheckTime:    time.Minute,
+		SnapshotCount:          etcdSnapshot,
+		SnapshotCatchUpEntries: etcdKept,
+		MaxSnapFiles:           etcdFiles,
+		MaxWALFiles:            etcdFiles,
+		BackendBatchInterval:   etcdBatch,
+		BackendBatchLimit:      etcdBatchLimit,
+		BackendFreelistType:    bbolt.FreelistArrayType,
+		QuotaBackendBytes:      quota + etcdSpare,
+		CompactHashCheckTime:   time.Minute,
 
 		// As kine. etcd's default is ten minutes: what a watch cache tells its clients of a quiet resource would be that old.
 		WatchProgressNotifyInterval: notifyEvery,
@@ -214,6 +215,12 @@ func startEtcd(ctx context.Context, o Options, sock *socket) (_ *etcd, err error
 		}
 	})
 	e.disk.more = e.scarce
+	e.doubtful.Store(o.VerifyFirst)
+	// minHistory is a number of revisions in this mode. It compacts every five minutes, as kine does.
+	if e.compactor, err = v3compactor.New(member.Logger(), v3compactor.ModeRevision, minHistory, member.KV(), compactable{e}); err != nil {
+		return nil, fmt.Errorf("preparing the compaction of etcd: %w", err)
+	}
+	e.compactor.Run()
 	e.wg.Go(func() { e.disk.keep(runCtx) })
 	e.wg.Go(func() { e.keep(runCtx) })
 	return e, nil
@@ -277,6 +284,9 @@ func (e *etcd) client() *clientv3.Client { return e.services.client() }
 
 // stop returns when all is on the disk and all goroutines have ended.
 func (e *etcd) stop() {
+	if e.compactor != nil {
+		e.compactor.Stop()
+	}
 	e.cancel()
 	if e.grpc != nil {
 		force := time.AfterFunc(stopWithin, e.grpc.Stop)

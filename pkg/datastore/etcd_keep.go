@@ -93,7 +93,7 @@ func (e *etcd) alarmed() bool {
 // relieve makes room below the quota, if there is any to make: it forgets the history and the free pages.
 func (e *etcd) relieve(ctx context.Context) {
 	server := e.member
-	_, err := server.Compact(ctx, &etcdserverpb.CompactionRequest{Revision: server.KV().Rev(), Physical: true})
+	_, err := compactable{e}.Compact(ctx, &etcdserverpb.CompactionRequest{Revision: server.KV().Rev(), Physical: true})
 	if err != nil {
 		logrus.WithError(err).Debug("etcd's history cannot be compacted") // there may be none
 	}
@@ -116,6 +116,16 @@ func (e *etcd) relieve(ctx context.Context) {
 		return
 	}
 	e.over.Store(false)
+}
+
+// compactable is an etcd whose history is kept while it may be damaged. etcd compacts rows away that its index does not have.
+type compactable struct{ *etcd }
+
+func (c compactable) Compact(ctx context.Context, r *etcdserverpb.CompactionRequest) (*etcdserverpb.CompactionResponse, error) {
+	if c.doubtful.Load() {
+		return nil, errDoubtful
+	}
+	return c.member.Compact(ctx, r)
 }
 
 // sizes returns how large the database is, and how much of that is no free pages.

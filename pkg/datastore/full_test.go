@@ -264,7 +264,7 @@ func TestCompactionOfAFullDisk(t *testing.T) {
 		cancel()
 		running.Wait()
 	})
-	b, err := newSQLite(ctx, &running, config, newDisk(filepath.Join(dir, "db"), 0, prometheus.NewRegistry()))
+	b, _, err := newSQLite(ctx, &running, config, newDisk(filepath.Join(dir, "db"), 0, prometheus.NewRegistry()))
 	if err != nil {
 		t.Fatal(err)
 	}

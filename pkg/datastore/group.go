@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"sync/atomic"
 
 	"github.com/k3s-io/kine/pkg/server"
 	"golang.org/x/sync/semaphore"
@@ -22,6 +23,8 @@ type group struct {
 	turns *semaphore.Weighted
 	step  int64       // see compact; whoever has the turn may use it
 	log   *writeAhead // nil for none
+	// doubtful is true while nothing may be compacted: see Store.Verify.
+	doubtful atomic.Bool
 }
 
 // insertion is a row that is to be written.

@@ -36,6 +36,7 @@ type kine struct {
 	cancel    context.CancelFunc      // ends what the database's driver has started
 	wg        *sync.WaitGroup         // the driver's goroutines, and the one that serves
 	sqlite    *backend                // nil for any other database
+	rows      *group                  // of SQLite
 	disk      *disk                   // of SQLite
 }
 
@@ -56,7 +57,7 @@ func startKine(ctx context.Context, o Options, endpointURL string, sock *socket)
 	var b server.Backend
 	if scheme(endpointURL) == "sqlite" {
 		k.disk = newDisk(filepath.Dir(sqlitePath(o.Dir)), o.Reserve, o.Metrics)
-		if k.sqlite, err = newSQLite(driverCtx, k.wg, driverConfig(o, endpointURL), k.disk); err != nil {
+		if k.sqlite, k.rows, err = newSQLite(driverCtx, k.wg, driverConfig(o, endpointURL), k.disk); err != nil {
 			return nil, err
 		}
 		b = k.sqlite

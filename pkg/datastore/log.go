@@ -17,8 +17,8 @@ type wholeLog struct {
 	*sqllog.SQLLog
 	rows    server.Dialect
 	changes *changes
-	// asked makes a log of the same rows that compacts only when it is asked to.
-	asked func() *sqllog.SQLLog
+	// asked makes a log of the same rows that compacts only when it is asked to. It is an error while nothing may be compacted.
+	asked func() (*sqllog.SQLLog, error)
 }
 
 var _ logstructured.Log = wholeLog{}
@@ -108,7 +108,10 @@ func (l wholeLog) CurrentRevision(ctx context.Context) (int64, error) {
 
 // Compact compacts what a client asks for. kine v0.17.5 answers that it has, and does nothing, where it compacts by itself.
 func (l wholeLog) Compact(ctx context.Context, revision int64) (int64, error) {
-	log := l.asked()
+	log, err := l.asked()
+	if err != nil {
+		return 0, err
+	}
 	if err := log.Start(ctx); err != nil {
 		return 0, err
 	}

@@ -8,7 +8,8 @@ import (
 )
 
 // RaiseSQLite makes revision the newest one of the database of a data directory, which no server uses, and the one up to which it is
-// compacted: the next write gets a later one, and a watch from an earlier one is told to list anew. Objects stay as they are.
+// compacted: the next write gets a later one, and a watch from an earlier one is told to list anew. Objects stay as they are. A damaged
+// database is left as it is.
 func RaiseSQLite(ctx context.Context, dir string, revision int64) (err error) {
 	path := sqlitePath(dir)
 	if err := mustExist(path); err != nil {
@@ -19,6 +20,13 @@ func RaiseSQLite(ctx context.Context, dir string, revision int64) (err error) {
 			err = fmt.Errorf("raising the revision of %s to %d: %w", path, revision, err)
 		}
 	}()
+	c, err := verifySQLite(ctx, dir, func(int64, int64) {})
+	if err == nil && len(c.Problems) > 0 {
+		err = fmt.Errorf("it is damaged: %s; 'reap db check' says all that is wrong", c.Problems[0])
+	}
+	if err != nil {
+		return err
+	}
 	db, err := sql.Open(sqliteDriver, path+"?"+parameters("full"))
 	if err != nil {
 		return err
@@ -40,8 +48,11 @@ func RaiseSQLite(ctx context.Context, dir string, revision int64) (err error) {
 		statement string
 		args      []any
 	}{
-		// As kine compacts.
-		{`DELETE FROM kine WHERE id IN (SELECT prev_revision FROM kine WHERE name != ? AND prev_revision != 0 UNION ALL SELECT id FROM kine WHERE deleted != 0)`, []any{compactKey}},
+		// As a running server compacts.
+		{`DELETE FROM kine WHERE id IN (
+			SELECT old.id FROM kine AS new JOIN kine AS old ON old.id = new.prev_revision AND old.name = new.name WHERE new.name != ?
+			UNION ALL
+			SELECT id FROM kine WHERE deleted != 0)`, []any{compactKey}},
 		{`DELETE FROM kine WHERE name = ?`, []any{compactKey}},
 		{insertRow, []any{revision, compactKey, 1, 0, revision, 0, []byte{}}},
 	} {

@@ -28,24 +28,27 @@ import (
 //	dialect        a compaction that fails ends no process, and writes of the same time share a transaction
 //	generic        kine's statements, but for most reads
 //	watched        the driver's connections, which tell what fails
-func newSQLite(ctx context.Context, wg *sync.WaitGroup, cfg *drivers.Config, d *disk) (*backend, error) {
+func newSQLite(ctx context.Context, wg *sync.WaitGroup, cfg *drivers.Config, d *disk) (_ *backend, rows *group, err error) {
 	cfg.DataSourceName = strings.TrimPrefix(cfg.Endpoint, "sqlite://")
 	statements, index, err := sqliteStatements(ctx, wg, cfg, d)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	rows := newGroup(statements)
+	rows = newGroup(statements)
 	path, _, _ := strings.Cut(cfg.DataSourceName, "?")
 	rows.log = newWriteAhead(statements.DB, path)
 	wg.Go(func() { rows.run(ctx) })
 	kines := dialect{statements, rows}
-	log := wholeLog{SQLLog: sqllog.New(kines, wg, cfg), rows: kines, changes: newChanges(statements.DB, index), asked: func() *sqllog.SQLLog {
+	log := wholeLog{SQLLog: sqllog.New(kines, wg, cfg), rows: kines, changes: newChanges(statements.DB, index), asked: func() (*sqllog.SQLLog, error) {
+		if rows.doubtful.Load() {
+			return nil, errDoubtful
+		}
 		asked := *cfg
 		asked.CompactInterval = 0
-		return sqllog.New(kines, wg, &asked)
+		return sqllog.New(kines, wg, &asked), nil
 	}}
 	kine := logstructured.New(log)
-	return &backend{LogStructured: kine, log: log, watches: watch.NewHub(log, notifyEvery), counts: newCounter(kine.Count)}, nil
+	return &backend{LogStructured: kine, log: log, watches: watch.NewHub(log, notifyEvery), counts: newCounter(kine.Count)}, rows, nil
 }
 
 // sqliteStatements opens the database and returns kine's statements for it, with our reads, and the table's index of names and revisions.
@@ -71,8 +74,10 @@ func sqliteStatements(ctx context.Context, wg *sync.WaitGroup, cfg *drivers.Conf
 	statements.LastInsertID = true
 	statements.GetSizeSQL = query.New(`SELECT (page_count - freelist_count) * page_size
 		FROM pragma_page_count(), pragma_freelist_count(), pragma_page_size()`, "?", false, "GetSize")
+	// A row that names one of another key as the one before is damaged, and takes nothing with it.
 	statements.CompactSQL = query.New(`DELETE FROM kine WHERE id IN (
-		SELECT prev_revision FROM kine WHERE name != 'compact_rev_key' AND prev_revision != 0 AND id > ? AND id <= ?
+		SELECT old.id FROM kine AS new JOIN kine AS old ON old.id = new.prev_revision AND old.name = new.name
+			WHERE new.name != 'compact_rev_key' AND new.id > ? AND new.id <= ?
 		UNION ALL
 		SELECT id FROM kine WHERE deleted != 0 AND id > ? AND id <= ?)`, "?", false, "Compact")
 	// kine's FULL would keep all writers waiting until every read that has begun is at its end.

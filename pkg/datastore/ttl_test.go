@@ -43,7 +43,7 @@ func TestKeysExpireAfterAnInterruption(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup
-	b, err := newSQLite(ctx, &running, driverConfig(Options{Metrics: prometheus.NewRegistry()}, dsn), newDisk(filepath.Join(dir, "db"), 0, prometheus.NewRegistry()))
+	b, _, err := newSQLite(ctx, &running, driverConfig(Options{Metrics: prometheus.NewRegistry()}, dsn), newDisk(filepath.Join(dir, "db"), 0, prometheus.NewRegistry()))
 	if err != nil {
 		t.Fatal(err)
 	}

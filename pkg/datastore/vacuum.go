@@ -152,6 +152,9 @@ func writeAnew(ctx context.Context, from, to string, progress func(done, all int
 			}
 		}
 	}()
+	if err := mustNotDisagree(ctx, db); err != nil {
+		return err
+	}
 	if err := copyTables(ctx, db, to); err != nil {
 		return err
 	}
@@ -218,6 +221,25 @@ func copyTables(ctx context.Context, db *sql.DB, to string) (err error) {
 		}
 	}
 	return tx.Commit()
+}
+
+// mustNotDisagree returns an error if the index of names has a row as an object that the table has as a deletion: which of the two is
+// damaged cannot be told, and a copy would have the table's word alone. Behind an entry that cannot be read nothing is compared.
+func mustNotDisagree(ctx context.Context, db *sql.DB) error {
+	index := ourIndex
+	if ours, err := hasIndex(ctx, db, ourIndex); err != nil {
+		return err
+	} else if !ours {
+		index = kinesIndex
+	}
+	var name string
+	var revision int64
+	err := db.QueryRowContext(ctx, fmt.Sprintf(`SELECT i.name, i.id FROM kine AS i INDEXED BY %s JOIN kine AS t NOT INDEXED ON t.id = i.id
+		WHERE i.name = t.name AND i.deleted = 0 AND t.deleted != 0 LIMIT 1`, index)).Scan(&name, &revision)
+	if err != nil {
+		return ctx.Err() // also if there is none
+	}
+	return fmt.Errorf("revision %d of %q is a deletion, and an object according to the index of names: restore a snapshot with 'reap snapshot restore'", revision, name)
 }
 
 // twins returns an error that names a key with two rows in one place, nil if there is none: a server that ran on a broken index may have

@@ -12,6 +12,9 @@ import (
 // error. progress is called with the rows read and those that there are. known is false for a database elsewhere, which is not read.
 //
 // Rows that are written meanwhile may be left out: this process has written them.
+//
+// After damage nothing is compacted until a check has found none: a damaged row may say that the newest value of a key is an old one, and
+// once that is gone, nothing would tell that it was there.
 func (s *Store) Verify(ctx context.Context, progress func(done, all int64)) (c Checked, known bool, err error) {
 	if s.verify == nil {
 		return Checked{}, false, nil
@@ -23,6 +26,13 @@ func (s *Store) Verify(ctx context.Context, progress func(done, all int64)) (c C
 		c, err = s.verify(ctx, progress)
 	}()
 	<-done
+	switch {
+	case err != nil: // nothing is known
+	case len(c.Problems) > 0:
+		s.doubtful.Store(true)
+	default:
+		s.doubtful.Store(false)
+	}
 	return c, true, err
 }
 

@@ -94,19 +94,26 @@ func removeRestored(path string) error {
 	return nil
 }
 
-// released returns a channel and a function. The function watches the pause, and closes the channel once nothing holds
-// the controllers that delete objects. It returns then, or when ctx is cancelled.
-func released(config *rest.Config) (free chan struct{}, watch func(ctx context.Context), err error) {
+// released returns a channel and a function. The function waits until verified is closed, if it is not nil, and then watches the pause. It
+// closes the channel once nothing holds the controllers that delete objects. It returns then, or when ctx is cancelled.
+func released(config *rest.Config, verified <-chan struct{}) (free chan struct{}, watch func(ctx context.Context), err error) {
 	maps, err := typedcorev1.NewForConfig(config)
 	if err != nil {
 		return nil, nil, err
 	}
 	free = make(chan struct{})
-	return free, func(ctx context.Context) { awaitRelease(ctx, maps, free) }, nil
+	return free, func(ctx context.Context) { awaitRelease(ctx, maps, verified, free) }, nil
 }
 
-// awaitRelease closes free when the hold has ended, or if there is none.
-func awaitRelease(ctx context.Context, maps typedcorev1.ConfigMapsGetter, free chan<- struct{}) {
+// awaitRelease closes free when verified is closed, or nil, and the hold has ended, or there is none.
+func awaitRelease(ctx context.Context, maps typedcorev1.ConfigMapsGetter, verified <-chan struct{}, free chan<- struct{}) {
+	if verified != nil {
+		select {
+		case <-verified:
+		case <-ctx.Done():
+			return
+		}
+	}
 	log := logrus.WithField("component", "controllers")
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()

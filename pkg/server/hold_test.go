@@ -15,17 +15,17 @@ import (
 )
 
 // awaiting runs awaitRelease, and test beside it. released reports, when nothing more happens, whether the controllers that delete may run.
-func awaiting(t *testing.T, test func(t *testing.T, maps typedcorev1.ConfigMapsGetter, start func() (released func() bool))) {
+func awaiting(t *testing.T, test func(t *testing.T, maps typedcorev1.ConfigMapsGetter, start func(verified <-chan struct{}) (released func() bool))) {
 	t.Helper()
 	bubble.Test(t, func(t *testing.T) {
 		maps := fake.NewClientset().CoreV1()
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan struct{})
-		test(t, maps, func() func() bool {
+		test(t, maps, func(verified <-chan struct{}) func() bool {
 			free := make(chan struct{})
 			go func() {
 				defer close(ended)
-				awaitRelease(ctx, maps, free)
+				awaitRelease(ctx, maps, verified, free)
 			}()
 			return func() bool {
 				synctest.Wait()
@@ -50,9 +50,9 @@ func hold(t *testing.T, maps typedcorev1.ConfigMapsGetter) {
 }
 
 func TestControllersThatDeleteWaitWhileTheyAreHeld(t *testing.T) {
-	awaiting(t, func(t *testing.T, maps typedcorev1.ConfigMapsGetter, start func() func() bool) {
+	awaiting(t, func(t *testing.T, maps typedcorev1.ConfigMapsGetter, start func(<-chan struct{}) func() bool) {
 		hold(t, maps)
-		released := start()
+		released := start(nil)
 		time.Sleep(time.Hour) // of the bubble's clock: meanwhile many watches end, and a read follows each
 		if released() {
 			t.Error("they run although they are held")
@@ -87,11 +87,35 @@ func TestControllersThatDeleteRunIfNothingHoldsThem(t *testing.T) {
 			}
 		},
 	} {
-		awaiting(t, func(t *testing.T, maps typedcorev1.ConfigMapsGetter, start func() func() bool) {
+		awaiting(t, func(t *testing.T, maps typedcorev1.ConfigMapsGetter, start func(<-chan struct{}) func() bool) {
 			prepare(t, maps)
-			if released := start(); !released() {
+			if released := start(nil); !released() {
 				t.Errorf("%s: they wait", what)
 			}
 		})
 	}
+}
+
+// TestControllersThatDeleteWaitForTheCheckOfTheStore, and for the end of a hold behind it; they end with the server before.
+func TestControllersThatDeleteWaitForTheCheckOfTheStore(t *testing.T) {
+	for _, isHeld := range []bool{false, true} {
+		awaiting(t, func(t *testing.T, maps typedcorev1.ConfigMapsGetter, start func(<-chan struct{}) func() bool) {
+			if isHeld {
+				hold(t, maps)
+			}
+			verified := make(chan struct{})
+			released := start(verified)
+			time.Sleep(time.Hour) // of the bubble's clock
+			if released() {
+				t.Error("they run though the store has not been checked")
+			}
+			close(verified)
+			if released() == isHeld {
+				t.Errorf("held: %v, and once the store was checked they run: %v", isHeld, !isHeld)
+			}
+		})
+	}
+	awaiting(t, func(_ *testing.T, _ typedcorev1.ConfigMapsGetter, start func(<-chan struct{}) func() bool) {
+		start(make(chan struct{}))
+	})
 }

@@ -18,9 +18,9 @@ import (
 	"github.com/reap-dev/reap/pkg/datastore"
 )
 
-// withoutLog returns a data directory whose server was killed, and whose database then lost its write-ahead log; and the revision that the
-// database ends with.
-func withoutLog(t *testing.T, level string) (s *server, found int64) {
+// withoutLog returns a data directory whose server was killed, and whose database then lost its write-ahead log; the revision that the
+// database ends with, and the last one that its clients had been given, after the mark.
+func withoutLog(t *testing.T, level string) (s *server, found, given int64) {
 	t.Helper()
 	dir := t.TempDir()
 	s = &server{cfg: config.Server{DataDir: dir, SQLiteSynchronous: level}}
@@ -35,18 +35,24 @@ func withoutLog(t *testing.T, level string) (s *server, found int64) {
 		defer store.Stop()
 		c := store.Client()
 		defer func() { _ = c.Close() }()
-		for i := range to - from {
-			key := fmt.Sprintf("/registry/configmaps/default/%03d", from+i)
-			if _, err := c.Txn(t.Context()).If(clientv3.Compare(clientv3.ModRevision(key), "=", 0)).Then(clientv3.OpPut(key, "{}")).Commit(); err != nil {
-				t.Fatal(err)
+		put := func(from, to int) {
+			for i := range to - from {
+				key := fmt.Sprintf("/registry/configmaps/default/%03d", from+i)
+				answer, err := c.Txn(t.Context()).If(clientv3.Compare(clientv3.ModRevision(key), "=", 0)).Then(clientv3.OpPut(key, "{}")).Commit()
+				if err != nil {
+					t.Fatal(err)
+				}
+				given = answer.Header.Revision
 			}
 		}
+		put(from, to)
 		meanwhile(store)
+		put(to, to+10)
 	}
 	run(0, 20, func(*datastore.Store) {})
 	database := filepath.Join(dir, "db", "state.db")
 	var rest []byte
-	run(20, 70, func(store *datastore.Store) {
+	run(30, 70, func(store *datastore.Store) {
 		ended, cancel := context.WithCancel(t.Context())
 		cancel()
 		s.mark(ended, store)
@@ -67,12 +73,12 @@ func withoutLog(t *testing.T, level string) (s *server, found int64) {
 	if err != nil || found < 20 || found > 40 {
 		t.Fatalf("without its log it ends with revision %d (%v)", found, err)
 	}
-	return s, found
+	return s, found, given
 }
 
 // TestDatabaseWithoutItsLogIsRefused: until the operator accepts the very revision, and then no revision is given out twice.
 func TestDatabaseWithoutItsLogIsRefused(t *testing.T) {
-	s, found := withoutLog(t, "full")
+	s, found, given := withoutLog(t, "full")
 	before, err := readReached(config.PKIDir(s.cfg.DataDir))
 	if err != nil || before.Revision < found+40 || !before.Synced {
 		t.Fatalf("the mark is %+v (%v)", before, err)
@@ -92,11 +98,11 @@ func TestDatabaseWithoutItsLogIsRefused(t *testing.T) {
 	if err != nil || gone == nil {
 		t.Fatalf("accepted: %+v, %v", gone, err)
 	}
-	wentOn(t, s, gone, before.Revision)
+	wentOn(t, s, gone, before.Revision, given)
 }
 
 // wentOn checks that a server goes on without what is gone: with the collector held, its objects, and revisions that nobody has had.
-func wentOn(t *testing.T, s *server, gone *loss, reached int64) {
+func wentOn(t *testing.T, s *server, gone *loss, reached, given int64) {
 	t.Helper()
 	if err := s.goOn(t.Context(), gone); err != nil {
 		t.Fatal(err)
@@ -120,8 +126,8 @@ func wentOn(t *testing.T, s *server, gone *loss, reached int64) {
 		t.Errorf("%d objects are left (%v)", len(all.Kvs), err)
 	}
 	put, err := c.Txn(t.Context()).If(clientv3.Compare(clientv3.ModRevision("/registry/x"), "=", 0)).Then(clientv3.OpPut("/registry/x", "{}")).Commit()
-	if err != nil || put.Header.Revision <= reached {
-		t.Errorf("after revision %d the next one is %+v (%v)", reached, put, err)
+	if err != nil || put.Header.Revision <= given || given <= reached {
+		t.Errorf("after revision %d, and the mark of %d, the next one is %+v (%v)", given, reached, put, err)
 	}
 	if c, known, err := store.Verify(t.Context(), func(int64, int64) {}); err != nil || !known || len(c.Problems) > 0 {
 		t.Errorf("a check says %q (%v)", c.Problems, err)
@@ -130,7 +136,7 @@ func wentOn(t *testing.T, s *server, gone *loss, reached int64) {
 
 // TestPowerCutMayTakeTheLastWritesOfNormal: by design, so the server starts.
 func TestPowerCutMayTakeTheLastWritesOfNormal(t *testing.T) {
-	s, _ := withoutLog(t, "normal")
+	s, _, given := withoutLog(t, "normal")
 	before, err := readReached(config.PKIDir(s.cfg.DataDir))
 	if err != nil {
 		t.Fatal(err)
@@ -139,12 +145,12 @@ func TestPowerCutMayTakeTheLastWritesOfNormal(t *testing.T) {
 	if err != nil || gone == nil {
 		t.Fatalf("it lacks %+v, %v", gone, err)
 	}
-	wentOn(t, s, gone, before.Revision)
+	wentOn(t, s, gone, before.Revision, given)
 }
 
 // TestDamagedMarkIsRefused: it is not taken for none.
 func TestDamagedMarkIsRefused(t *testing.T) {
-	s, _ := withoutLog(t, "full")
+	s, _, _ := withoutLog(t, "full")
 	path := reachedFile(config.PKIDir(s.cfg.DataDir))
 	for _, content := range []string{"", "{", "{}", "null", `{"revision": -1}`} {
 		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {

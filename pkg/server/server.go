@@ -120,6 +120,7 @@ func (s *server) run(ctx context.Context) (err error) {
 		Synchronous:  s.cfg.SQLiteSynchronous,
 		Reserve:      int64(s.cfg.DatastoreReserve) << 20,
 		Full:         full,
+		VerifyFirst:  true,
 		Metrics:      legacyregistry.Registerer(),
 		Outage:       s.down,
 		StartTimeout: datastoreTimeout,

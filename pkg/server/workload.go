@@ -106,20 +106,11 @@ func (w *workload) lead(ctx context.Context, fence func(*rest.Config) *rest.Conf
 			}
 		})
 	}
-	free, watch, err := released(w.api.ControllerManagerConfig())
+	free, watch, err := released(w.api.ControllerManagerConfig(), w.verified)
 	if err != nil {
 		return err
 	}
-	parts.Go(func() {
-		if w.verified != nil {
-			select {
-			case <-w.verified:
-			case <-ctx.Done():
-				return
-			}
-		}
-		watch(ctx)
-	})
+	parts.Go(func() { watch(ctx) })
 	controllersRun, collectorRuns := runs(), runs()
 	part("a controller", func(ctx context.Context) error {
 		return controllers.Run(ctx, controllers.Options{

@@ -55,8 +55,12 @@ func TestGuardPausesTheCollector(t *testing.T) {
 	})
 	s.stop(t)
 	s.restart(t)
-	if st := s.status(t); st.Pause == nil || st.Pause.By != "--gc-guard" || s.count(t, configMaps, ns) != left {
-		t.Errorf("after a restart %d of %d are left; %+v", s.count(t, configMaps, ns), left, st.Pause)
+	await(t, "the pause to be read", func(context.Context) (bool, any) { // which comes behind the check of the datastore
+		st := s.status(t)
+		return st.Pause != nil && st.Pause.By == "--gc-guard", st.Pause
+	})
+	if n := s.count(t, configMaps, ns); n != left {
+		t.Errorf("after a restart %d of %d are left", n, left)
 	}
 	s.must(t, "resume")
 	paused(left - 5)

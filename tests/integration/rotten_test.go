@@ -68,9 +68,10 @@ func TestRottenIndexCostsNoObject(t *testing.T) {
 	if err != nil || len(all) < 2*owners {
 		t.Errorf("%d objects are left of %d (%v)", len(all), 2*owners, err)
 	}
-	if st := s.status(t); st.Pause != nil {
-		t.Errorf("the collector is held after a compaction: %+v", st.Pause)
-	}
+	await(t, "the collector to run", func(context.Context) (bool, any) {
+		st := s.status(t)
+		return st.Pause == nil, st.Pause
+	})
 	s.barrier(t, configMaps, ns) // it collects
 
 	s.mustNoticeALostLog(t, ns)
@@ -99,9 +100,10 @@ func (s *server) mustNoticeALostLog(t *testing.T, ns string) {
 		t.Fatal(err)
 	}
 	s.restart(t, append(s.args, "--accept-revision="+digits)...)
-	if st := s.status(t); st.Pause == nil || !st.Pause.Held || !strings.Contains(st.Pause.Reason, "lost at least") {
-		t.Errorf("the collector is not held: %+v", st.Pause)
-	}
+	await(t, "the collector to be held", func(context.Context) (bool, any) { // once the datastore has been checked
+		st := s.status(t)
+		return st.Pause != nil && st.Pause.Held && strings.Contains(st.Pause.Reason, "lost at least"), st.Pause
+	})
 	if uids, err := s.uids(t.Context(), configMaps, ns); err != nil || len(uids) < 80 {
 		t.Errorf("%d objects are left (%v)", len(uids), err)
 	}
