@@ -8,7 +8,7 @@ import (
 	"github.com/reap-dev/reap/pkg/gc/report"
 )
 
-// TestDeleteSaysThatNothingFollows: neither the question nor the end of a wait promises a cascade that nobody makes.
+// TestDeleteSaysThatNothingFollows: neither the question nor the end of a wait promises a cascade that no collector makes.
 func TestDeleteSaysThatNothingFollows(t *testing.T) {
 	for name, c := range map[string]struct {
 		d    deletion

@@ -70,6 +70,6 @@ func TestSpecFinalizerIsFoundByItsName(t *testing.T) {
 		t.Errorf("%q, %v", f, err)
 	}
 	if _, err := stuckFinalizer(o, []string{"kubernetes", "example.com/hold"}, ""); err == nil {
-		t.Error("one is taken off that nobody has named")
+		t.Error("one is taken off that no option named")
 	}
 }

@@ -12,7 +12,7 @@ import (
 )
 
 // folded writes what a report prints to a stream, with lines that are too long for a terminal folded between words, below
-// the column that they begin in. What is no terminal gets each line as it is. Neither gets what a terminal would act on: see visibleWriter.
+// the column that they begin in. A file or a pipe gets each line as it is. Neither gets what a terminal would act on: see visibleWriter.
 func folded(out io.Writer, print func(io.Writer) error) error {
 	f := terminal(out)
 	if f == nil {

@@ -8,8 +8,8 @@ import (
 	"github.com/reap-dev/reap/pkg/gc/report"
 )
 
-// visibleWriter stands between what a command prints for people and the stream. It shows as escapes what a terminal would act on, whoever
-// has written it: the bytes of an object, a file's name, a server's error. Ends of lines, tabs, and colours if there are any, pass. A
+// visibleWriter stands between what a command prints for people and the stream. It shows as escapes what a terminal would act on,
+// wherever it comes from: the bytes of an object, a file's name, a server's error. Ends of lines, tabs, and colours if there are any, pass. A
 // printer escapes the ends of lines within a field itself.
 type visibleWriter struct {
 	out     io.Writer

@@ -41,7 +41,7 @@ func (e *etcd) verify(ctx context.Context, progress func(done, all int64)) (_ Ch
 	if len(lost) == 0 {
 		return c.Checked, nil
 	}
-	// They may have been deleted since they were read. What is still there was there when the index did not have it.
+	// They may have been deleted since they were read. A row that is there now was there when the index did not have it.
 	again := &etcdCheck{Checked: Checked{Problems: []string{}}, places: places{}}
 	still := map[string]etcdRow{}
 	if err := again.readAlong(ctx, e, still, func() {}); err != nil {

@@ -177,7 +177,7 @@ func (c *cascades) find(v *graph.View) *cascade {
 	return nil
 }
 
-// rootOf climbs from an object that is collected to the owner that somebody else has deleted, and returns the policy that it shows;
+// rootOf climbs from an object that is collected to the owner that a client has deleted, and returns the policy that it shows;
 // no object if there is none: a reference that names the UID of an object elsewhere has no owner that was deleted.
 func rootOf(g *graph.Graph, v *graph.View) (root report.Object, policy string) {
 	root = ownerObject(v, func(o *graph.OwnerView) bool {

@@ -83,7 +83,7 @@ type Options struct {
 	// NoCycleDetection leaves rings of objects in foreground deletion as they are.
 	NoCycleDetection bool
 	// Verified is closed when it is known that the store is whole; until then the collector writes nothing, as in a pause, since what a
-	// damaged store says of an owner proves nothing. Unverified says why it is not known yet, for reports. Both are nil if nobody looks.
+	// damaged store says of an owner proves nothing. Unverified says why it is not known yet, for reports. Both are nil without a check.
 	Verified   <-chan struct{}
 	Unverified func() string
 	Log        *logrus.Entry

@@ -76,7 +76,7 @@ func openDataDir(path string) (*dataDir, error) {
 	return d, nil
 }
 
-// holdStore locks the store's own file, if there is one by now: the directory's lock does not hold once somebody removes it. SQLite
+// holdStore locks the store's own file, if there is one by now: the directory's lock does not hold once its file is removed. SQLite
 // locks with fcntl, which flock does not meet, so that commands can go on reading. etcd locks its file itself, with flock.
 func (d *dataDir) holdStore() error {
 	if d.store == nil {
@@ -101,7 +101,7 @@ func (d *dataDir) inUse(err error) error {
 	return fmt.Errorf("another reap server%s uses the data directory %s (%w), although its lock is gone: %w", d.holder(), d.path, err, errInUse)
 }
 
-// lockFile opens and locks a file; nil if there is none, or it cannot be opened or locked, which whoever uses it says better.
+// lockFile opens and locks a file; nil if there is none, or it cannot be opened or locked: its use returns a better error.
 func lockFile(path string) (*os.File, error) {
 	f, err := os.Open(path)
 	if err != nil {

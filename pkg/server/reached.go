@@ -18,8 +18,8 @@ import (
 	"github.com/reap-dev/reap/pkg/datastore"
 )
 
-// markEvery is how often the revision that the database has reached is written down, if it has moved. What is lost of the last writes
-// within that time is not noticed.
+// markEvery is how often the revision that the database has reached is written down, if it has moved. A loss of the writes
+// since then alone is not noticed.
 const markEvery = 30 * time.Second
 
 // reached is the content of a file beside the keys: a revision that the SQLite database had come to. A database that is behind it has lost

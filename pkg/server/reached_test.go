@@ -101,7 +101,7 @@ func TestDatabaseWithoutItsLogIsRefused(t *testing.T) {
 	wentOn(t, s, gone, before.Revision, given)
 }
 
-// wentOn checks that a server goes on without what is gone: with the collector held, its objects, and revisions that nobody has had.
+// wentOn checks that a server goes on without what is gone: with the collector held, its objects, and revisions that no client was given.
 func wentOn(t *testing.T, s *server, gone *loss, reached, given int64) {
 	t.Helper()
 	if err := s.goOn(t.Context(), gone); err != nil {

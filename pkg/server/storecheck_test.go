@@ -53,8 +53,8 @@ func TestCollectorIsHeldUntilTheStoreIsWhole(t *testing.T) {
 	})
 }
 
-// TestStoreElsewhereHoldsNobody: it is not read.
-func TestStoreElsewhereHoldsNobody(t *testing.T) {
+// TestStoreElsewhereHoldsNothing: it is not read.
+func TestStoreElsewhereHoldsNothing(t *testing.T) {
 	c := newStoreCheck(&datastore.Store{})
 	c.run(t.Context())
 	if !c.isWhole() || c.why() != "" {

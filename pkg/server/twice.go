@@ -22,7 +22,7 @@ func twice(ctx context.Context, in io.Reader, dataDir string) (out io.ReadSeeker
 	if err != nil {
 		return nil, nil, fmt.Errorf("making a file for the snapshot that comes: %w", err)
 	}
-	forget = func() { _ = f.Close() } // nobody wants the file
+	forget = func() { _ = f.Close() } // the file has no name any more
 	err = os.Remove(f.Name())
 	if err == nil {
 		_, err = io.Copy(f, untilEnd{ctx, in})

@@ -36,7 +36,7 @@ type workload struct {
 	// running is closed once controllers and collector run, or this server waits to lead.
 	running chan struct{}
 	once    sync.Once
-	// verified is closed when the store is known to be whole, and unverified says why it is not yet. Nil if nobody looks.
+	// verified is closed when the store is known to be whole, and unverified says why it is not yet. Nil without a check.
 	verified   <-chan struct{}
 	unverified func() string
 }

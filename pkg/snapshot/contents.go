@@ -7,7 +7,7 @@ import (
 )
 
 // contents checks that what follows a manifest is what the manifest promises, and can be that of one store. The checksum does not
-// say that: whoever writes a snapshot computes it.
+// say that: the writer of a snapshot computes it.
 type contents struct {
 	Manifest
 	keys     int64

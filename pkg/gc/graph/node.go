@@ -131,7 +131,7 @@ func (g *Graph) shows(uid types.UID, at Coordinates) bool {
 	return false
 }
 
-// Shows is true while the graph has the object: nobody has seen its end.
+// Shows is true while the graph has the object: its end has not been seen.
 func (g *Graph) Shows(k Key) bool {
 	g.mu.RLock()
 	defer g.mu.RUnlock()

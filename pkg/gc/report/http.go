@@ -190,11 +190,11 @@ func picture(w http.ResponseWriter, r *http.Request, c Collector) {
 		uids = append(uids, types.UID(uid))
 	}
 	w.Header().Set("Content-Type", "text/vnd.graphviz")
-	_ = writeDOT(w, c.Graph().Around(uids...)) // whoever asked has gone
+	_ = writeDOT(w, c.Graph().Around(uids...)) // the client has gone
 }
 
 func answer(w http.ResponseWriter, code int, body any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(code)
-	_ = WriteJSON(w, body, "  ") // whoever asked has gone
+	_ = WriteJSON(w, body, "  ") // the client has gone
 }
