@@ -117,7 +117,7 @@ func (o options) rowsOf(rows []row) (chosen []row) {
 	var seen []string
 	for _, r := range rows {
 		mine := r
-		mine.Packages, mine.Run, mine.Skip, mine.Short, mine.Size, mine.Part, mine.Engine, mine.Cached, mine.After = nil, "", "", false, "", "", "", false, ""
+		mine.Packages, mine.Run, mine.Skip, mine.Short, mine.Size, mine.Part, mine.Engine, mine.Cached, mine.After, mine.Smoke = nil, "", "", false, "", "", "", false, "", ""
 		if r.Engine != "" {
 			continue
 		}

@@ -95,6 +95,10 @@ func run(ctx context.Context, s setting, args []string) int {
 	if err := r.prepare(ctx, rows); err != nil {
 		return fail(1, err)
 	}
+	rows, smoked, err := smoke(rows, changedIn(s.root))
+	if err != nil {
+		return fail(1, err)
+	}
 	r.compile(ctx, rows)
 	screen.say("testing")
 	drawn := make(chan struct{})
@@ -115,6 +119,9 @@ func run(ctx context.Context, s setting, args []string) int {
 	left := ""
 	if complete && !o.release {
 		left = t.left(packages)
+		if len(smoked) > 0 {
+			left += "; all but a smoke test of what has not changed: " + strings.Join(smoked, " ")
+		}
 	}
 	screen.say("")
 	code, err := summary.Write(os.Stdout, summary.Options{

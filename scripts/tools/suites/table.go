@@ -34,6 +34,9 @@ type row struct {
 	// Run and Skip choose tests, as go test's flags do.
 	Run  string `json:"run"`
 	Skip string `json:"skip"`
+	// Smoke chooses the tests of a run in which nothing below the paths in Changed is other than in the last tag, or twenty commits ago.
+	Smoke   string   `json:"smoke"`
+	Changed []string `json:"changed"`
 	// Short asks for the short size, Size for another one than the run's.
 	Short bool   `json:"short"`
 	Size  string `json:"size"`
@@ -77,6 +80,8 @@ func (t table) check(packages, modules []string) error {
 			errs = append(errs, fmt.Errorf("two rows are named %s", r.Name))
 		case r.Tier != "" && r.Tier != gate && r.Tier != release:
 			errs = append(errs, fmt.Errorf("%s: the tier is %q, and can be %s or %s", r.Name, r.Tier, gate, release))
+		case (r.Smoke == "") != (len(r.Changed) == 0) || r.Smoke != "" && r.Run != "":
+			errs = append(errs, fmt.Errorf("%s: smoke needs changed, and no run", r.Name))
 		case (r.Module == "") == (len(r.Packages) == 0):
 			errs = append(errs, fmt.Errorf("%s: it needs packages, or a module", r.Name))
 		}
