@@ -24,12 +24,17 @@ func (f *File) decode(ctx context.Context) ([]Object, error) {
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
+		in := places.next()
+		if !places.json {
+			if err := checkAliases(f.text[in.from:in.to]); err != nil {
+				return nil, fmt.Errorf(", document %d (line %d): %w", number, line(f.text, f.begin(in)), err)
+			}
+		}
 		var document runtime.RawExtension
 		err := decoder.Decode(&document)
 		if errors.Is(err, io.EOF) {
 			return all, nil
 		}
-		in := places.next()
 		if err != nil {
 			return nil, f.syntaxError(err, in, number)
 		}

@@ -6,16 +6,18 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/reap-dev/reap/pkg/gc/graph"
 )
 
-// FuzzManifest rewrites every reference of anything that reads as manifests. What comes out reads as the same objects, with the new
-// UIDs where a rewrite has said that it was done, and nothing else changed.
+// FuzzManifest reads anything as kubectl does, and rewrites every reference of what reads as manifests. The result reads as the same
+// objects, with the new UIDs where a rewrite has said that it was done, and nothing else changed.
 func FuzzManifest(f *testing.F) {
 	for _, s := range []string{
 		"apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: a\n  ownerReferences:\n  - {apiVersion: v1, kind: Pod, name: b, uid: old} # why\n",
@@ -51,8 +53,15 @@ func FuzzManifest(f *testing.F) {
 			return set.Files[0], nil
 		}
 		m, err := load()
+		byKubectl, refused := byKubectl(path)
+		if (err == nil) != (refused == nil && len(byKubectl) > 0) {
+			t.Fatalf("%v, and kubectl has %d objects and %v", err, len(byKubectl), refused)
+		}
 		if err != nil {
 			return
+		}
+		if !slices.EqualFunc(m.Objects, byKubectl, func(o Object, u *unstructured.Unstructured) bool { return reflect.DeepEqual(o.Object, u.Object) }) {
+			t.Fatalf("%v, and kubectl has %v", m.Objects, byKubectl)
 		}
 		var want [][]metav1.OwnerReference // of each object
 		for i, o := range m.Objects {
