@@ -3,6 +3,7 @@ package manifest
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"net/url"
 	"os"
@@ -26,15 +27,15 @@ type found struct {
 }
 
 // find looks up names. A folder stands for the files in it that kubectl recognises by their extensions.
-func find(names []string, recursive bool) (f found, err error) {
-	stdin := false
+func find(stdin io.Reader, names []string, recursive bool) (f found, err error) {
+	once := false
 	for _, name := range names {
 		switch {
-		case name == "-" && stdin:
+		case name == "-" && once:
 			return found{}, errors.New("standard input can be read only once: give - once")
 		case name == "-":
-			stdin = true
-			f.sources = append(f.sources, source{path: "STDIN", name: "standard input", read: readStandardInput})
+			once = true
+			f.sources = append(f.sources, source{path: "STDIN", name: "standard input", read: readAll(stdin)})
 		case IsURL(name):
 			s, err := urlSource(name)
 			if err != nil {

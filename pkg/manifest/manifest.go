@@ -6,6 +6,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"os"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -52,10 +54,10 @@ func Load(ctx context.Context, names []string, recursive bool) (Set, error) {
 		set Set
 		err error
 	}
-	loaded := make(chan outcome, 1)
+	loaded, stdin := make(chan outcome, 1), os.Stdin
 	// A read of a terminal, a pipe or a dead file server cannot be cancelled. The process ends soon after Load returns.
 	go func() {
-		set, err := load(ctx, names, recursive)
+		set, err := load(ctx, stdin, names, recursive)
 		loaded <- outcome{set, err}
 	}()
 	select {
@@ -69,8 +71,8 @@ func Load(ctx context.Context, names []string, recursive bool) (Set, error) {
 	}
 }
 
-func load(ctx context.Context, names []string, recursive bool) (Set, error) {
-	found, err := find(names, recursive)
+func load(ctx context.Context, stdin io.Reader, names []string, recursive bool) (Set, error) {
+	found, err := find(stdin, names, recursive)
 	if err != nil {
 		return Set{}, err
 	}

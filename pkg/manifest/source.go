@@ -95,8 +95,8 @@ func checkRegular(info os.FileInfo, name string) error {
 	return fmt.Errorf("%s is not a regular file but a %s; - reads standard input", name, kindOf(info.Mode()))
 }
 
-func readStandardInput(context.Context) ([]byte, error) {
-	return readUpTo(os.Stdin, "standard input", MaxSize)
+func readAll(stdin io.Reader) func(context.Context) ([]byte, error) {
+	return func(context.Context) ([]byte, error) { return readUpTo(stdin, "standard input", MaxSize) }
 }
 
 // fetch reads a URL.

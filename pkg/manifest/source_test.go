@@ -73,7 +73,7 @@ func TestFilesSwappedBeforeTheyAreOpened(t *testing.T) {
 	for _, name := range []string{"fifo.yaml", "link.yaml"} {
 		write(t, filepath.Join(folder, name), anObject)
 	}
-	f, err := find([]string{folder}, false)
+	f, err := find(os.Stdin, []string{folder}, false)
 	if err != nil || len(f.sources) != 2 || len(f.leftOut) != 0 {
 		t.Fatalf("%+v, %v", f, err)
 	}
