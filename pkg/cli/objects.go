@@ -100,14 +100,14 @@ func (c *connection) objects(ctx context.Context, args []string, s selection) ([
 	b := resource.NewBuilder(served).Unstructured().ContinueOnError().RequireObject(false).
 		NamespaceParam(s.namespace).DefaultNamespace().AllNamespaces(s.all).
 		LabelSelectorParam(s.labels).RequestChunksOf(objectPage).
-		FilenameParam(false, &resource.FilenameOptions{Filenames: s.files, Recursive: s.recursive}).
 		// Of lists by label only the metadata is of interest; a file's object is read by name.
 		TransformRequests(func(r *rest.Request) {
 			r.SetHeader("Accept", "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json")
 		}).
 		ResourceTypeOrNameArgs(s.types, slices.Clone(args)...)
-	if len(s.files) > 0 {
-		b = b.Flatten()
+	missing, err := addFiles(ctx, b, s)
+	if err != nil {
+		return nil, err
 	}
 	f := found{seen: map[graph.Key]bool{}}
 	err = b.Do().Visit(func(info *resource.Info, err error) error {
@@ -125,7 +125,7 @@ func (c *connection) objects(ctx context.Context, args []string, s selection) ([
 	if err == nil && len(f.objects) == 0 {
 		err = errors.New("no object matches")
 	}
-	return f.objects, c.unresolved(err)
+	return f.objects, errors.Join(c.unresolved(err), missing)
 }
 
 // found collects objects.

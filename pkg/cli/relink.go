@@ -23,9 +23,9 @@ const relinkDescription = `Mends ownerReferences after a restore or a copy. Obje
 
 Pause the collector before the restore ('reap pause'), relink ('reap relink -A'), look at what is left ('reap lint -A'), then 'reap resume'. Without -A, both look at the objects of one namespace, and at no cluster-scoped object; the collector goes on in all namespaces.
 
-With -f it rewrites the references in files instead, to owners that the cluster has already; nothing else in the files changes.
+With -f it rewrites the references in files instead, to owners that the cluster has already; nothing else in the files changes. It reads what kubectl apply reads, up to 256 MiB a file. Links that leave a folder, named pipes and devices in it are left out, and the answer is then incomplete.
 
-A reference is left as it is if there is no object where it says, if that object is being deleted, or if its UID is that of an object of another kind or name. The exit code is 1 if any is left, or could not be rewritten. Otherwise it is 3 if the answer is incomplete: something could not be read, or there is no such namespace.`
+A reference is left as it is if there is no object where it says, if that object is being deleted, or if its UID is that of an object of another kind or name. The exit code is 1 if any is left, or could not be rewritten. Otherwise it is 3 if the answer is incomplete: something could not be read or was left out, or there is no such namespace.`
 
 const relinkExamples = `reap relink -A --dry-run
 reap relink -n shop
