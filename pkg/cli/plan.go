@@ -105,7 +105,7 @@ func (a *asker) plan(ctx context.Context, objects []*object, policy metav1.Delet
 				return fmt.Errorf("the list does not show %s %s: it has gone, or its resource cannot be listed, watched and deleted", o.resource.GroupResource(), o.metadata.Name)
 			}
 		}
-		rules := plan.Rules{Kubernetes: b.Rules == report.RulesOfKubernetes, Rings: true}
+		rules := plan.Rules{Kubernetes: b.Rules == report.RulesOfKubernetes, Rings: true, Disabled: a.disabled}
 		res, err := plan.Take(l.Graph, q.Targets).Delete(ctx, policy, rules, l.Now)
 		if err != nil {
 			return err

@@ -71,9 +71,11 @@ type Handler struct {
 }
 
 // Absence is why no collector runs in a server. Elsewhere is true if another server's collector works on the same objects.
+// Disabled names the controllers that do not run in the server either.
 type Absence struct {
 	Reason    string
 	Elsewhere bool
+	Disabled  []string
 }
 
 // Problem is the answer when there is nothing to report.
@@ -117,7 +119,7 @@ func running(serve func(http.ResponseWriter, *http.Request, Collector)) func(htt
 
 func showStatus(w http.ResponseWriter, _ *http.Request, c Collector, absent Absence) {
 	if c == nil {
-		answer(w, http.StatusOK, Status{Version: StatusVersion, Absent: absent.Reason, Elsewhere: absent.Elsewhere})
+		answer(w, http.StatusOK, Status{Version: StatusVersion, Absent: absent.Reason, Elsewhere: absent.Elsewhere, Disabled: absent.Disabled})
 		return
 	}
 	answer(w, http.StatusOK, c.Status())
