@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
@@ -96,7 +95,7 @@ func (c *connection) watchStatus(ctx context.Context, out io.Writer, format stri
 			columns, rows := s.size()
 			err = s.draw(now.Screen(c.config.Host, columns, rows))
 		case format == "json":
-			err = json.NewEncoder(out).Encode(now)
+			err = report.WriteJSON(out, now, "")
 		default:
 			if !first {
 				fmt.Fprintln(out)
