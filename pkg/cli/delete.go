@@ -91,7 +91,7 @@ func runDelete(c *cli.Context, client *config.Client) error {
 	if err != nil {
 		return failed(fmt.Errorf("%w; nothing was deleted", err))
 	}
-	fmt.Fprintf(d.talk, "server  %s (from %s)\n\n", server.config.Host, server.source)
+	say(d.talk, "server  %s (from %s)\n\n", server.config.Host, server.source)
 	d.byReap, d.paused, d.absent = p.Basis.Source == report.FromCollector, p.Pause != nil && p.Pause.Paused, p.Basis.NoCollector
 	d.flags, _ = sameServer(client)
 	if err := server.describePlan(c.Context, &p); err != nil {
@@ -171,9 +171,9 @@ func (d *deletion) run(c *cli.Context, format string, p report.Plan) error {
 		return failed(err)
 	}
 	if f == nil && (d.paused || d.absent) {
-		fmt.Fprintln(d.talk, d.goesOn(nil))
+		say(d.talk, "%s\n", d.goesOn(nil))
 	} else if f == nil && d.byReap {
-		fmt.Fprintf(d.talk, "'reap status --watch%s' shows how the cascade gets on\n", d.flags)
+		say(d.talk, "'reap status --watch%s' shows how the cascade gets on\n", d.flags)
 	}
 	return failed(errors.Join(refused, waiting))
 }
@@ -318,7 +318,7 @@ func (d *deletion) wait(ctx context.Context, f *follower, done *report.Deleted) 
 			b.draw(lines)
 		} else if now.Sub(told) >= toldEvery {
 			told = now
-			fmt.Fprintln(d.talk, strings.Join(lines, "; "))
+			say(d.talk, "%s\n", strings.Join(lines, "; "))
 		}
 		select {
 		case <-tick.C:

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/reap-dev/reap/pkg/escape"
 	"github.com/reap-dev/reap/pkg/gc/graph"
 )
 
@@ -198,5 +199,5 @@ func picture(w http.ResponseWriter, r *http.Request, c Collector) {
 func answer(w http.ResponseWriter, code int, body any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(code)
-	_ = WriteJSON(w, body, "  ") // the client has gone
+	_ = escape.WriteJSON(w, body, "  ") // the client has gone
 }
