@@ -92,7 +92,7 @@ func runRelink(c *cli.Context, client *config.Client) error {
 		talk = c.App.Writer
 	}
 	if !dry {
-		fmt.Fprintf(talk, "server  %s (from %s)\n\n", server.config.Host, server.source)
+		say(talk, "server  %s (from %s)\n\n", server.config.Host, server.source)
 	}
 	if !dry || format == "text" {
 		if err := folded(talk, func(out io.Writer) error { return r.report.PrintPlan(out, limit) }); err != nil {
@@ -149,11 +149,7 @@ func (c *connection) relinkCluster(command *cli.Context, s selection) (relinking
 		return relinking{}, err
 	}
 	scope.Judged = judged(in)
-	seen := scope.Judged
-	if !s.all && seen == 0 {
-		seen = inNamespace(listed.Graph, s.namespace)
-	}
-	if err := c.checkNamespace(ctx, scope.Namespace, seen, &b); err != nil {
+	if err := c.checkNamespace(ctx, scope.Namespace, scope.Judged, &b); err != nil {
 		return relinking{}, c.failed(err)
 	}
 	b.Pause = c.paused(ctx)
@@ -180,20 +176,10 @@ func (c *connection) resolve(ctx context.Context, in relink.Input) (relink.Plan,
 	return relink.Resolve(in.Graph, dangling, occupants), nil
 }
 
-// judged counts the objects whose references relink.Find judges.
+// judged counts the objects that relink.Find looks at, also those that are being deleted, as reap lint and the list's own count do.
 func judged(in relink.Input) (n int) {
 	for _, o := range in.Graph.Objects() {
-		if !o.Record.Deleting && (in.Only == nil || in.Only(o.Record)) {
-			n++
-		}
-	}
-	return n
-}
-
-// inNamespace counts the objects of a namespace, also those that are being deleted.
-func inNamespace(g *graph.Graph, namespace string) (n int) {
-	for _, o := range g.Objects() {
-		if o.Record.Namespace == namespace {
+		if in.Only == nil || in.Only(o.Record) {
 			n++
 		}
 	}
