@@ -116,7 +116,7 @@ func TestIncompleteFoldersAreNoAllClear(t *testing.T) {
 		code                 int
 	}{
 		{"lint -f " + both, "nothing is wrong with the references of 2 objects", "", exitOK},
-		{"relink --dry-run -f " + both, "no reference of 2 objects dangles", "", exitOK},
+		{"relink --dry-run -f " + both, "no reference of 2 objects has to be relinked", "", exitOK},
 		{"plan delete -f " + both, "configmaps/b", "", exitOK},
 		{"lint -f " + folder, "nothing wrong was found in the references of 1 object that could be read", "the answer is incomplete: 4 files: left out: " + folder, exitIncomplete},
 		{"lint -o json -f " + folder, left, left, exitIncomplete},
