@@ -9,7 +9,8 @@
 //	  service-account.key
 //
 // A .pem holds a CA's key and its certificate. A .pem and a .key have mode 0600. A
-// .crt holds only certificates and has mode 0644.
+// .crt holds only certificates and has mode 0644. If a .pem holds a chain, NAME-ca-signer.crt
+// is a copy of the CA's own certificate.
 //
 // # Power cuts
 //
