@@ -55,6 +55,26 @@ func ownCA(t *testing.T, path string, notBefore, notAfter time.Time) {
 	write(t, path, string(encodeCert(der))+string(keyPEM))
 }
 
+// reissue replaces a certificate by one for the same key that is valid at another time.
+func reissue(t *testing.T, certFile, keyFile, pairFile string, notBefore, notAfter time.Time) {
+	t.Helper()
+	ca, err := tls.LoadX509KeyPair(pairFile, pairFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	old, err := tls.LoadX509KeyPair(certFile, keyFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := *old.Leaf
+	template.NotBefore, template.NotAfter = notBefore, notAfter
+	der, err := x509.CreateCertificate(rand.Reader, &template, ca.Leaf, old.Leaf.PublicKey, ca.PrivateKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, certFile, string(encodeCert(der)))
+}
+
 var allFiles = []string{
 	"server-ca.pem", "server-ca.crt", "client-ca.pem", "client-ca.crt", "front-proxy-ca.pem", "front-proxy-ca.crt",
 	"serving.key", "serving.crt", "admin.key", "admin.crt", "front-proxy.key", "front-proxy.crt", "service-account.key",

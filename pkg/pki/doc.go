@@ -35,6 +35,9 @@
 // keeps the old pair if it reads the files between their two writes. Leaves hold
 // no state: removing a leaf's files is always safe.
 //
+// Leaves that were made while the clock was wrong, before the release of this Kubernetes
+// or ten years after it, are replaced once it may be right.
+//
 // Calls for one directory must not overlap. Callers hold Lock: servers and
 // `reap certificate` alike.
 //
