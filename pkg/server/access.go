@@ -6,6 +6,7 @@ import (
 	"os"
 
 	"github.com/reap-dev/reap/pkg/config"
+	"github.com/reap-dev/reap/pkg/controllers"
 	"github.com/reap-dev/reap/pkg/pki"
 )
 
@@ -64,6 +65,15 @@ func (s *server) ensureAccess(addr net.Addr) (*access, error) {
 		return nil, fmt.Errorf("reading the certificate authority: %w", err)
 	}
 	return a, nil
+}
+
+// keys are the files that controllers sign with.
+func (a *access) keys() controllers.Keys {
+	return controllers.Keys{
+		ServiceAccountKey: a.files.ServiceAccountKey,
+		ClientCA:          controllers.Authority{Cert: a.files.ClientCASigner, Key: a.files.ClientCAKey},
+		ServerCA:          controllers.Authority{Cert: a.files.ServerCASigner, Key: a.files.ServerCAKey},
+	}
 }
 
 // interfaceAddresses returns the addresses under which other machines may know this one.
