@@ -30,15 +30,6 @@ type access struct {
 	seen  seen
 }
 
-// listen opens the listener.
-func listen(address string, port int) (net.Listener, error) {
-	l, err := net.Listen("tcp", net.JoinHostPort(address, fmt.Sprint(port)))
-	if err != nil {
-		return nil, fmt.Errorf("listening: %w: choose another address with --bind-address or another port with --https-listen-port (0 picks a free one)", err)
-	}
-	return l, nil
-}
-
 // ensureAccess makes or renews the certificates and kubeconfigs for the address that the
 // server listens on. The caller holds the certificates' lock.
 func (s *server) ensureAccess(addr net.Addr) (*access, error) {
