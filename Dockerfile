@@ -1,7 +1,7 @@
 # The image: one static binary on nothing. docs/container.md says how to run it, and how to reach the server.
 #
 #   docker build -t reap .
-#   docker run -d --name reap -p 6443:6443 -v reap:/var/lib/reap reap
+#   docker run -d --restart unless-stopped --name reap -p 6443:6443 -v reap:/var/lib/reap reap
 #
 # Where no image registry can be reached, from a binary built outside:
 #

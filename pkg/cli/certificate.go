@@ -16,6 +16,7 @@ import (
 
 	"github.com/reap-dev/reap/pkg/config"
 	"github.com/reap-dev/reap/pkg/pki"
+	"github.com/reap-dev/reap/pkg/server"
 )
 
 const certificateDescription = `check shows the state of the certificates of this machine's reap server; rotate makes new ones. Both work on the data directory, whether the server runs or not. Run them as the user who owns the directory.
@@ -241,6 +242,9 @@ type rotated struct {
 
 // rotate makes the certificates anew, and the kubeconfig that holds one.
 func (r *rotated) rotate(dataDir, pkiDir string, names []string) error {
+	if err := server.CheckFormat(dataDir); err != nil {
+		return err
+	}
 	if err := pki.Rotate(pkiDir, time.Now(), names...); err != nil {
 		return err
 	}

@@ -183,6 +183,26 @@ func TestCertificateMistakes(t *testing.T) {
 	}
 }
 
+// TestRotateLeavesANewerBuildsDirectoryAlone: this build does not know what its certificates have to be.
+func TestRotateLeavesANewerBuildsDirectoryAlone(t *testing.T) {
+	for content, says := range map[string]string{
+		`{"format": 99, "version": "v9.9.9"}`: "reap v9.9.9 wrote the data directory",
+		`{"format": 99}`:                      "a newer reap wrote the data directory",
+		`{}`:                                  "format.json is damaged",
+	} {
+		dir := dataDirWithCertificates(t)
+		writeFile(t, filepath.Join(dir, "format.json"), content)
+		before := contents(t, dir)
+		got := reap(t, nil, "certificate", "rotate", "--data-dir", dir)
+		if got.code != exitRun || got.stdout != "" || strings.Count(got.stderr, "\n") != 1 || !strings.Contains(got.stderr, says) {
+			t.Errorf("%s: %+v", content, got)
+		}
+		if names := changes(before, contents(t, dir)); names != nil {
+			t.Errorf("%s: changed %v", content, names)
+		}
+	}
+}
+
 // TestCertificatesAreTheOwners: nobody else can look or write, and is told whom to be.
 func TestCertificatesAreTheOwners(t *testing.T) {
 	if os.Geteuid() != 0 {

@@ -20,7 +20,9 @@ const envtestDescription = `use makes a folder of programs for the tests of cont
 const envtestExamples = `eval "$(reap envtest use)"
 go test ./...`
 
-const useDescription = `Makes a folder with etcd, kube-apiserver and kubectl, which are links to this reap, or copies of it where there are no links, and prints the line that lets envtest use it. Without DIR, the folder is reap/envtest in the user's cache directory. A folder that was made before is made anew. Other programs by these names are left alone, and are an error.
+const useDescription = `Makes a folder with etcd, kube-apiserver and kubectl, which are links to this reap, or copies of it where there are no links, and prints the line that lets envtest use it. Without DIR, the folder is reap/envtest in the user's cache directory. With --bin-dir it is where setup-envtest would put it. A folder that was made before is made anew. Other programs by these names are left alone, and are an error.
+
+A Makefile that calls 'setup-envtest use' can call this with the same VERSION (1.37, 1.37.x, 1.37.x!, 1.37.1, latest …), --bin-dir, -i and -p. This reap has one version of Kubernetes and downloads nothing: another VERSION is an error, and -i changes nothing. A DIR whose name could be a version needs a slash: ./1.37.
 
 Called as etcd, reap is etcd. Called as kube-apiserver, it takes kube-apiserver's flags and runs the collector and the controllers besides. The tests' environment configures these: REAP_DISABLE and the variables of 'reap server' for the collector and the log. REAP_DISABLE=gc,controllers gives what envtest has without reap.`
 
@@ -31,7 +33,7 @@ Without the collector and the controllers:
   REAP_DISABLE=gc,controllers go test ./...
 
 In a Makefile:
-  KUBEBUILDER_ASSETS="$(shell reap envtest use bin/reap-envtest -p path)" go test ./...`
+  KUBEBUILDER_ASSETS="$(shell reap envtest use 1.37.x --bin-dir bin -p path)" go test ./...`
 
 // The values of --print, as setup-envtest has them.
 var printed = []string{"overview", "path", "env"}
@@ -40,7 +42,7 @@ func envtestCommand() *cli.Command {
 	return command(envtestExamples, &cli.Command{
 		Name:        "envtest",
 		Usage:       "give the tests of controllers a collector, through controller-runtime's envtest",
-		UsageText:   "reap envtest use [DIR] [flags]",
+		UsageText:   "reap envtest use [VERSION|DIR] [flags]",
 		Description: envtestDescription,
 		Subcommands: []*cli.Command{envtestUseCommand()},
 		Action:      showSubcommands,
@@ -51,9 +53,17 @@ func envtestUseCommand() *cli.Command {
 	return command(useExamples, &cli.Command{
 		Name:        "use",
 		Usage:       "make the folder that KUBEBUILDER_ASSETS names",
-		UsageText:   "reap envtest use [DIR] [flags]",
+		UsageText:   "reap envtest use [VERSION|DIR] [flags]",
 		Description: useDescription,
 		Flags: []cli.Flag{
+			&cli.StringFlag{
+				Name: "bin-dir", Category: "Folder",
+				Usage: "`DIR` as setup-envtest's: the folder is DIR/k8s/VERSION-OS-ARCH",
+			},
+			&cli.BoolFlag{
+				Name: "installed-only", Aliases: []string{"i"}, Category: "Folder", DisableDefaultText: true,
+				Usage: "as setup-envtest's: download nothing, which reap never does",
+			},
 			&cli.StringFlag{
 				Name: "print", Aliases: []string{"p"}, Value: "env", DefaultText: "env", Category: "Output",
 				Usage: "`WHAT` overview, path or env, as setup-envtest's: what to print as text; env is a line for the shell",
@@ -61,8 +71,9 @@ func envtestUseCommand() *cli.Command {
 			outputFlag(),
 		},
 		Action: func(c *cli.Context) error {
-			if c.Args().Len() > 1 {
-				return fmt.Errorf("%s takes one folder, and got %q too; see '%[1]s --help'", c.Command.HelpName, c.Args().Get(1))
+			dir, err := assetsDir(c, kubernetes.Get().GitVersion)
+			if err != nil {
+				return err
 			}
 			format, err := checkOutput(c)
 			if err != nil {
@@ -72,13 +83,39 @@ func envtestUseCommand() *cli.Command {
 			if err != nil {
 				return err
 			}
-			f, err := makeAssets(c.Args().First())
+			f, err := makeAssets(dir)
 			if err != nil {
 				return failed(err)
 			}
 			return failed(print(c.App.Writer, format, newAssets(f, what)))
 		},
 	})
+}
+
+// assetsDir returns the folder that the command line asks for, "" for the default one, or what is wrong with the command line.
+func assetsDir(c *cli.Context, version string) (string, error) {
+	argument, binDir := c.Args().First(), c.String("bin-dir")
+	if c.Args().Len() > 1 {
+		return "", fmt.Errorf("%s takes one version or folder, and got %q too; see '%[1]s --help'", c.Command.HelpName, c.Args().Get(1))
+	}
+	if argument != "" && envtest.MeansVersion(argument) {
+		matches, err := envtest.Selects(argument, version)
+		if err != nil {
+			return "", fmt.Errorf("%w; a folder of this name is ./%s", err, argument)
+		}
+		if !matches {
+			return "", fmt.Errorf("this reap is Kubernetes %s, which %q does not select: use setup-envtest for another version, "+
+				"or a release of reap that has it", strings.TrimPrefix(version, "v"), argument)
+		}
+		argument = ""
+	}
+	switch {
+	case binDir == "":
+		return argument, nil
+	case argument != "":
+		return "", fmt.Errorf("--bin-dir and the folder %q are two folders: give one of them; see '%s --help'", argument, c.Command.HelpName)
+	}
+	return envtest.DirIn(binDir, version)
 }
 
 // checkPrinted returns the value of --print, or what is wrong with it.
@@ -110,7 +147,7 @@ func makeAssets(dir string) (envtest.Folder, error) {
 	}
 	f, err := envtest.Make(dir, self)
 	if err != nil {
-		return envtest.Folder{}, fmt.Errorf("%w: name another folder, 'reap envtest use DIR'", err)
+		return envtest.Folder{}, fmt.Errorf("%w: name another folder, 'reap envtest use DIR' or --bin-dir", err)
 	}
 	return f, nil
 }

@@ -4,19 +4,30 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"strings"
 	"testing"
+
+	kubernetes "k8s.io/component-base/version"
 
 	"github.com/reap-dev/reap/pkg/apiserver"
 	"github.com/reap-dev/reap/pkg/config"
 )
 
 func TestEnvtestUseIsUnderstoodOrNothingIsMade(t *testing.T) {
+	t.Chdir(t.TempDir())
+	version := strings.TrimPrefix(kubernetes.Get().GitVersion, "v")
 	for _, tc := range []struct {
 		args []string
 		want string
 	}{
-		{[]string{"a", "b"}, "reap: reap envtest use takes one folder, and got \"b\" too; see 'reap envtest use --help'\n"},
+		{[]string{"a", "b"}, "reap: reap envtest use takes one version or folder, and got \"b\" too; see 'reap envtest use --help'\n"},
+		{[]string{"1.37.x", "a"}, "reap: reap envtest use takes one version or folder, and got \"a\" too; see 'reap envtest use --help'\n"},
+		{[]string{"a", "--bin-dir", "b"}, "reap: --bin-dir and the folder \"a\" are two folders: give one of them; see 'reap envtest use --help'\n"},
+		{[]string{"1.31.x!", "--bin-dir", "b", "-p", "path"}, "reap: this reap is Kubernetes " + version + ", which \"1.31.x!\" does not select: " +
+			"use setup-envtest for another version, or a release of reap that has it\n"},
+		{[]string{"v1.37.1"}, "reap: \"v1.37.1\" is no version: give X.Y.Z, X.Y or X.Y.x, with ~, < or <= before it if need be, or latest; " +
+			"a folder of this name is ./v1.37.1\n"},
 		{[]string{"-p", "pth"}, "reap: --print has to be overview, path or env, not \"pth\" (did you mean path?)\n"},
 		{[]string{"-o", "json", "-p", "path"}, "reap: --print is for text: leave it out with --output json\n"},
 		{[]string{"-o", "yaml"}, "reap: --output has to be text or json, not \"yaml\"\n"},
@@ -28,6 +39,44 @@ func TestEnvtestUseIsUnderstoodOrNothingIsMade(t *testing.T) {
 		}
 		if _, err := os.Stat(cache); !os.IsNotExist(err) {
 			t.Errorf("%q: something was made (%v)", tc.args, err)
+		}
+	}
+	if made, err := os.ReadDir("."); err != nil || len(made) > 0 {
+		t.Errorf("made %v (%v)", made, err)
+	}
+}
+
+// TestEnvtestUseTakesTheLinesOfMakefiles: what setup-envtest takes, and where it would put the folder.
+func TestEnvtestUseTakesTheLinesOfMakefiles(t *testing.T) {
+	parts := regexp.MustCompile(`^v?((\d+\.\d+)\.\d+)`).FindStringSubmatch(kubernetes.Get().GitVersion)
+	if parts == nil {
+		t.Fatalf("the version is %s", kubernetes.Get().GitVersion)
+	}
+	full, minor := parts[1], parts[2]
+	cache := filepath.Join(t.TempDir(), "cache")
+	environ := []string{"XDG_CACHE_HOME=" + cache}
+	usual := filepath.Join(cache, "reap", "envtest")
+	for _, tc := range []struct{ args, dir string }{
+		{minor + ".x --bin-dir BIN -p path", ""},
+		{minor + " --bin-dir=BIN -p path", ""},
+		{"-i -p path --bin-dir BIN " + full, ""},
+		{"--installed-only --print path latest --bin-dir BIN", ""},
+		{"--bin-dir BIN -p path", ""},
+		{minor + ".x! -i -p path", usual},
+		{"latest -p path", usual},
+		{"<=" + full + " -p path --bin-dir=", usual},
+	} {
+		bin := filepath.Join(t.TempDir(), "bin")
+		dir := tc.dir
+		if dir == "" {
+			dir = filepath.Join(bin, "k8s", full+"-"+runtime.GOOS+"-"+runtime.GOARCH)
+		}
+		got := reap(t, environ, append([]string{"envtest", "use"}, strings.Fields(strings.ReplaceAll(tc.args, "BIN", bin))...)...)
+		if got != (result{exitOK, dir, ""}) {
+			t.Errorf("%s: got %+v\nwant %s", tc.args, got, dir)
+		}
+		if _, err := os.Stat(filepath.Join(dir, "kube-apiserver")); err != nil {
+			t.Errorf("%s: %v", tc.args, err)
 		}
 	}
 }
@@ -46,7 +95,7 @@ func TestEnvtestUseMakesTheFolder(t *testing.T) {
 	others := t.TempDir()
 	writeFile(t, filepath.Join(others, "etcd"), "#!/bin/sh\n")
 	got = reap(t, nil, "envtest", "use", others)
-	want := "reap: " + filepath.Join(others, "etcd") + " exists and is not reap: name another folder, 'reap envtest use DIR'\n"
+	want := "reap: " + filepath.Join(others, "etcd") + " exists and is not reap: name another folder, 'reap envtest use DIR' or --bin-dir\n"
 	if got != (result{exitRun, "", want}) {
 		t.Errorf("got %+v\nwant %q", got, want)
 	}

@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"context"
+	"fmt"
 	"os"
 	"os/signal"
 	"slices"
@@ -8,10 +10,13 @@ import (
 
 	"github.com/spf13/pflag"
 	"github.com/urfave/cli/v2"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
 	_ "k8s.io/client-go/plugin/pkg/client/auth" // kubectl's ways to log in
 	"k8s.io/client-go/tools/clientcmd"
 	componentcli "k8s.io/component-base/cli"
 	"k8s.io/component-base/logs"
+	"k8s.io/klog/v2"
 	"k8s.io/kubectl/pkg/cmd"
 	cmdutil "k8s.io/kubectl/pkg/cmd/util"
 
@@ -48,6 +53,7 @@ func kubectlCommand() *cli.Command {
 			if err := useLocalServer(args); err != nil {
 				return err
 			}
+			sayOnce(args)
 			runKubectl(args)
 			return nil
 		},
@@ -62,10 +68,44 @@ func useLocalServer(args []string) error {
 	}
 	_, client := config.ClientFlags()
 	path, err := findLocalKubeconfig(client)
-	if err != nil || path == "" || missing(path) {
+	if err != nil {
 		return err
 	}
-	return os.Setenv(clientcmd.RecommendedConfigPathEnvVar, path)
+	if path != "" && !missing(path) {
+		return os.Setenv(clientcmd.RecommendedConfigPathEnvVar, path)
+	}
+	if _, _, err := findKubeconfig(client); err != nil && os.Getenv("KUBERNETES_MASTER") == "" {
+		failWithoutServer(err)
+	}
+	return nil
+}
+
+// failWithoutServer has kubectl fail with why if it needs a server, and neither its command line nor the pod in which it runs
+// names one. Else it would call localhost:8080, where no API server has listened for years.
+func failWithoutServer(why error) {
+	clientcmd.ClusterDefaults.Server = ""
+	cmdutil.BehaviorOnFatal(func(message string, code int) {
+		if strings.Contains(message, genericclioptions.ErrEmptyConfig.Error()) {
+			message = "error: " + why.Error()
+		}
+		if message != "" {
+			fmt.Fprintln(os.Stderr, strings.TrimSuffix(message, "\n"))
+		}
+		os.Exit(code)
+	})
+}
+
+// sayOnce keeps kubectl from logging, five times, the error that it then prints. With -v it logs everything.
+func sayOnce(args []string) {
+	if cmd.GetLogVerbosity(append([]string{kubectlName}, args...)) != "0" {
+		return
+	}
+	utilruntime.ErrorHandlers[0] = func(ctx context.Context, err error, message string, details ...any) {
+		if message == "Couldn't get current server API group list" {
+			return
+		}
+		klog.FromContext(ctx).WithCallDepth(3).WithName("UnhandledError").Error(err, message, details...) // as the handler that stood here
+	}
 }
 
 // namesKubeconfig reports whether a command line of kubectl's has the flag.

@@ -114,6 +114,36 @@ func TestKubectlFindsItsServer(t *testing.T) {
 	}
 }
 
+// TestKubectlWithoutAServerSaysSoOnce, and what needs none goes on.
+func TestKubectlWithoutAServerSaysSoOnce(t *testing.T) {
+	home := t.TempDir()
+	environ := []string{"HOME=" + home, "XDG_DATA_HOME=", "REAP_DATA_DIR=" + filepath.Join(home, "none"), "KUBECONFIG=", "KUBERNETES_MASTER=", "KUBERNETES_SERVICE_HOST="}
+	why := "error: no server to talk to: neither --kubeconfig nor $KUBECONFIG is given, and none of these exists: " + filepath.Join(home, "none", "admin.kubeconfig") +
+		", " + filepath.Join(home, ".kube", "config") + "; start one with 'reap server', or give --kubeconfig\n"
+	const refused = "The connection to the server 127.0.0.1:1 was refused - did you specify the right host or port?\n"
+	for _, tc := range []struct {
+		args   string
+		code   int
+		stderr string
+	}{
+		{"get pods", 1, why},
+		{"api-resources", 1, why},
+		{"get pods --server=http://127.0.0.1:1", 1, refused},
+		{"get pods -s http://127.0.0.1:1", 1, refused},
+		{"version --client", 0, ""},
+		{"config view", 0, ""},
+		{"nonsense", 1, "error: unknown command \"nonsense\" for \"kubectl\"\n"},
+	} {
+		got := reap(t, environ, append([]string{"kubectl"}, strings.Fields(tc.args)...)...).withoutRaceNote()
+		if got.code != tc.code || got.stderr != tc.stderr {
+			t.Errorf("%s: code %d, stderr %q\nwant %q", tc.args, got.code, got.stderr, tc.stderr)
+		}
+	}
+	if got := reap(t, environ, "kubectl", "get", "pods", "-s", "http://127.0.0.1:1", "-v=1"); !strings.Contains(got.stderr, "Couldn't get current server API group list") {
+		t.Errorf("with -v=1: %q", got.stderr)
+	}
+}
+
 func TestWhatFollowsTwoDashesNamesNoKubeconfig(t *testing.T) {
 	for _, tc := range []struct {
 		args string

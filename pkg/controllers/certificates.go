@@ -2,10 +2,13 @@ package controllers
 
 import (
 	"context"
+	"crypto/tls"
+	"fmt"
 	"sync"
 	"time"
 
 	certificatesv1 "k8s.io/api/certificates/v1"
+	certutil "k8s.io/client-go/util/cert"
 	"k8s.io/kubernetes/pkg/controller/certificates/approver"
 	"k8s.io/kubernetes/pkg/controller/certificates/cleaner"
 	"k8s.io/kubernetes/pkg/controller/certificates/signer"
@@ -27,6 +30,12 @@ func newCSRApproving(_ context.Context, p parts) (run, error) {
 func newCSRSigning(_ context.Context, p parts) (run, error) {
 	requests := p.caches.certificates().CertificateSigningRequests()
 	return onFirst(p, requests.Informer(), func(ctx context.Context) (run, error) {
+		// Before any signer is created: creating one adds handlers to the informer, which stay if a later one fails.
+		for _, a := range []Authority{p.keys.ClientCA, p.keys.ServerCA} {
+			if err := a.check(); err != nil {
+				return nil, err
+			}
+		}
 		var signers []*signer.CSRSigningController
 		for _, s := range []struct {
 			name string
@@ -50,6 +59,22 @@ func newCSRSigning(_ context.Context, p parts) (run, error) {
 			joined.Wait()
 		}, nil
 	})
+}
+
+// check returns an error unless Kubernetes' signer takes the files.
+func (a Authority) check() error {
+	certs, err := certutil.CertsFromFile(a.Cert)
+	if err != nil {
+		return fmt.Errorf("reading the certificate to sign with: %w", err)
+	}
+	if len(certs) != 1 {
+		return fmt.Errorf("reading the certificate to sign with: %s holds %d, and has to hold the certificate of the key alone; "+
+			"see docs/certificates.md, Authorities", a.Cert, len(certs))
+	}
+	if _, err := tls.LoadX509KeyPair(a.Cert, a.Key); err != nil {
+		return fmt.Errorf("reading the certificate to sign with, %s, and its key: %w", a.Cert, err)
+	}
+	return nil
 }
 
 // newCSRCleaner deletes requests that are old: an hour after their approval, a day without one.

@@ -32,6 +32,8 @@ type Options struct {
 	RootCA []byte
 	// Keys sign tokens and certificates.
 	Keys Keys
+	// Failures shows which controllers cannot start.
+	Failures *Failures
 	// Disabled reports whether the named controller is turned off.
 	Disabled func(name string) bool
 	// Released is closed when the controllers that delete objects may work. Until then they only watch, as after a
@@ -48,7 +50,7 @@ type Keys struct {
 	ClientCA, ServerCA Authority
 }
 
-// Authority names the files of a certificate authority.
+// Authority names the files of a certificate authority. Cert holds one certificate, that of Key.
 type Authority struct{ Cert, Key string }
 
 // workers is the number of goroutines per controller. An edge device has few objects,
@@ -74,12 +76,14 @@ type run func(context.Context)
 
 // parts are the arguments for creating a controller.
 type parts struct {
-	caches *caches
-	config *rest.Config
-	client kubernetes.Interface
-	rootCA []byte
-	keys   Keys
-	log    *logrus.Entry
+	name     string // of the controller
+	caches   *caches
+	config   *rest.Config
+	client   kubernetes.Interface
+	rootCA   []byte
+	keys     Keys
+	failures *Failures
+	log      *logrus.Entry
 }
 
 // all lists the controllers in the order in which they start.
@@ -183,7 +187,10 @@ func create(ctx context.Context, o Options, caches *caches) (created []named, er
 			continue
 		}
 		caches.asking = c.name
-		p := parts{caches: caches, config: o.ManagerConfig, rootCA: o.RootCA, keys: o.Keys, log: o.Log.WithField("controller", c.name)}
+		p := parts{
+			name: c.name, caches: caches, config: o.ManagerConfig, rootCA: o.RootCA, keys: o.Keys, failures: o.Failures,
+			log: o.Log.WithField("controller", c.name),
+		}
 		if c.account != "" {
 			p.config = o.ConfigFor(c.account)
 		}

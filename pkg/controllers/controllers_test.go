@@ -91,6 +91,7 @@ func (w *world) options(timeout time.Duration, only ...string) Options {
 		ConfigFor:      func(string) *rest.Config { return config },
 		ManagerConfig:  config,
 		InformerConfig: config,
+		Failures:       &Failures{},
 		Disabled:       func(name string) bool { return len(only) > 0 && !slices.Contains(only, name) },
 		StartTimeout:   timeout,
 		Log:            logrus.NewEntry(log),

@@ -1,6 +1,7 @@
 package pki
 
 import (
+	"bytes"
 	"crypto"
 	"crypto/rand"
 	"crypto/tls"
@@ -12,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	certutil "k8s.io/client-go/util/cert"
 )
@@ -30,8 +32,10 @@ var authorityNames = []string{serverCA, clientCA, frontProxyCA}
 // authority is a CA that can sign. Immutable.
 type authority struct {
 	certFile string
-	cert     *x509.Certificate
-	key      crypto.Signer
+	// signerFile holds cert and no other certificate.
+	signerFile string
+	cert       *x509.Certificate
+	key        crypto.Signer
 }
 
 // ensureAuthority loads the CA called name, or makes it if neither of its files
@@ -60,7 +64,25 @@ func ensureAuthority(dir, name string) (authority, error) {
 		return authority{}, fmt.Errorf("loading CA %s: %w: restore it from a backup, or remove it and %s to start a new CA that every client must be given", pairFile, err, certFile)
 	}
 	ca.certFile = certFile
-	return ca, publish(ca, pairFile)
+	if err := publish(ca, pairFile); err != nil {
+		return ca, err
+	}
+	ca.signerFile, err = ensureSignerFile(ca, pairFile, pair)
+	return ca, err
+}
+
+// ensureSignerFile returns a file with the CA's certificate and no other: Kubernetes' signer of CertificateSigningRequests
+// refuses a file with several. The published file may hold further CAs, so it is the file of the pair; if that holds a
+// chain, a copy of its first certificate.
+func ensureSignerFile(ca authority, pairFile string, pair []byte) (string, error) {
+	if certs, err := parseCerts(pairFile, pair); err != nil || len(certs) == 1 {
+		return pairFile, err
+	}
+	path, want := strings.TrimSuffix(pairFile, ".pem")+"-signer.crt", encodeCert(ca.cert.Raw)
+	if there, err := os.ReadFile(path); err == nil && bytes.Equal(there, want) {
+		return path, nil
+	}
+	return path, writeAtomic(path, want, 0o644)
 }
 
 // publish writes the CA's certificate to the file that clients and kube-apiserver

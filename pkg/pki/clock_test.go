@@ -48,8 +48,8 @@ func TestFirstStartWithoutClockMakesLeavesThatLast(t *testing.T) {
 	}
 }
 
-// A clock in the future renews the leaves, since it may be right; when it goes back,
-// nothing changes. The years beyond the range of X.509 and of Go's formatter work too.
+// A clock in the far future renews the leaves, for clients on the machine have the same clock; when it goes back, they are
+// replaced by ordinary ones. The years beyond the range of X.509 and of Go's formatter work too.
 func TestFutureClockRenewsLeavesOnce(t *testing.T) {
 	for _, future := range []time.Time{aDay.AddDate(100, 0, 0), noEnd, time.Date(200000, 1, 1, 0, 0, 0, 0, time.UTC)} {
 		dir := t.TempDir()
@@ -64,13 +64,69 @@ func TestFutureClockRenewsLeavesOnce(t *testing.T) {
 		if names := changed(before, snapshot(t, dir)); names != nil {
 			t.Errorf("clock at %v again: changed %v", future, names)
 		}
+		verifyAll(t, filesIn(dir), aDay) // which a client with a right clock needs meanwhile
 		f := mustEnsure(t, dir, at(aDay))
 		verifyAll(t, f, aDay)
+		for _, leaf := range []string{f.ServingCert, f.AdminCert, f.FrontProxyCert} {
+			if end := loadCert(t, leaf).NotAfter; end.After(aDay.Add(leafLifetime)) {
+				t.Errorf("back from %v: %s ends %v", future, leaf, end)
+			}
+		}
 		back := snapshot(t, dir)
 		mustEnsure(t, dir, at(aDay))
 		if names := changed(back, snapshot(t, dir)); names != nil {
 			t.Errorf("back from %v, again: changed %v", future, names)
 		}
+	}
+}
+
+// TestLeafOfAClockThatWasAheadIsReplaced: earlier builds counted a year from a clock of 2099, and a user's own tools set
+// the begin by it too.
+func TestLeafOfAClockThatWasAheadIsReplaced(t *testing.T) {
+	ahead := time.Date(2099, time.May, 6, 0, 0, 0, 0, time.UTC)
+	for name, span := range map[string][2]time.Time{
+		"a year of 2099":    {firstInstant, ahead.Add(leafLifetime)},
+		"from 2099 on":      {ahead, ahead.Add(leafLifetime)},
+		"from next year on": {aDay.AddDate(1, 0, 0), aDay.AddDate(2, 0, 0)},
+	} {
+		dir := t.TempDir()
+		f := mustEnsure(t, dir, at(aDay))
+		reissue(t, f.AdminCert, f.AdminKey, f.ClientCAKey, span[0], span[1])
+		before := snapshot(t, dir)
+		mustEnsure(t, dir, at(firstInstant)) // without a clock nothing can be said
+		if names := changed(before, snapshot(t, dir)); names != nil {
+			t.Errorf("%s, without a clock: changed %v", name, names)
+		}
+		if got := verdicts(t, dir, aDay)["admin"]; got == OK {
+			t.Errorf("%s: %s", name, got)
+		}
+		mustEnsure(t, dir, at(aDay))
+		if names := changed(before, snapshot(t, dir)); !slices.Equal(names, []string{"admin.crt", "admin.key"}) {
+			t.Errorf("%s: changed %v", name, names)
+		}
+		cert := loadCert(t, f.AdminCert)
+		if cert.NotBefore.After(aDay) || name != "from next year on" && cert.NotAfter.After(aDay.Add(leafLifetime)) {
+			t.Errorf("%s: the new one is valid from %v to %v", name, cert.NotBefore, cert.NotAfter)
+		}
+		verifyAll(t, f, aDay)
+	}
+}
+
+// TestAuthorityOfTheFutureIsNamed: leaves cannot be valid before it is, so that replacing them would change nothing.
+func TestAuthorityOfTheFutureIsNamed(t *testing.T) {
+	dir := t.TempDir()
+	ownCA(t, filepath.Join(dir, "client-ca.pem"), aDay.AddDate(0, 1, 0), aDay.AddDate(10, 0, 0))
+	mustEnsure(t, dir, at(aDay))
+	if got := verdicts(t, dir, aDay); got["client-ca"] != NotYetValid || got["admin"] != NotYetValid || got["serving"] != OK {
+		t.Errorf("got %v", got)
+	}
+	if got := verdicts(t, dir, aDay.AddDate(0, 1, 1)); got["client-ca"] != OK || got["admin"] != OK {
+		t.Errorf("once its time has begun: %v", got)
+	}
+	before := snapshot(t, dir)
+	mustEnsure(t, dir, at(aDay))
+	if names := changed(before, snapshot(t, dir)); names != nil {
+		t.Errorf("changed %v", names)
 	}
 }
 

@@ -3,6 +3,7 @@ package pki
 import (
 	"bytes"
 	"crypto/rand"
+	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"os"
@@ -52,6 +53,26 @@ func ownCA(t *testing.T, path string, notBefore, notAfter time.Time) {
 		t.Fatal(err)
 	}
 	write(t, path, string(encodeCert(der))+string(keyPEM))
+}
+
+// reissue replaces a certificate by one for the same key that is valid at another time.
+func reissue(t *testing.T, certFile, keyFile, pairFile string, notBefore, notAfter time.Time) {
+	t.Helper()
+	ca, err := tls.LoadX509KeyPair(pairFile, pairFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	old, err := tls.LoadX509KeyPair(certFile, keyFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := *old.Leaf
+	template.NotBefore, template.NotAfter = notBefore, notAfter
+	der, err := x509.CreateCertificate(rand.Reader, &template, ca.Leaf, old.Leaf.PublicKey, ca.PrivateKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, certFile, string(encodeCert(der)))
 }
 
 var allFiles = []string{
@@ -252,6 +273,47 @@ func TestCACertificateFileMayHoldFurtherCAs(t *testing.T) {
 	mustEnsure(t, dir, at(aDay))
 	if names := changed(before, snapshot(t, dir)); names != nil {
 		t.Errorf("changed: %v", names)
+	}
+}
+
+// TestSignerFileHoldsOneCertificate: Kubernetes' signer refuses every other number.
+func TestSignerFileHoldsOneCertificate(t *testing.T) {
+	dir, other := t.TempDir(), t.TempDir()
+	f := mustEnsure(t, dir, at(aDay))
+	mustEnsure(t, other, at(aDay))
+	mine, theirs := snapshot(t, dir), snapshot(t, other)
+	own := loadCert(t, f.ClientCA)
+	for name, files := range map[string]map[string]string{
+		"two trusted":            {"client-ca.crt": mine["client-ca.crt"] + theirs["client-ca.crt"]},
+		"the other stands first": {"client-ca.crt": theirs["client-ca.crt"] + mine["client-ca.crt"]},
+		"a chain beside the key": {"client-ca.pem": mine["client-ca.pem"] + theirs["client-ca.crt"]},
+		"two and a chain": {
+			"client-ca.pem": mine["client-ca.pem"] + theirs["client-ca.crt"], "client-ca.crt": mine["client-ca.crt"] + theirs["client-ca.crt"],
+		},
+		"a chain, and a copy of an older certificate": {
+			"client-ca.pem": mine["client-ca.pem"] + theirs["client-ca.crt"], "client-ca-signer.crt": theirs["client-ca.crt"],
+		},
+	} {
+		for file, data := range files {
+			write(t, filepath.Join(dir, file), data)
+		}
+		f := mustEnsure(t, dir, at(aDay))
+		if got := loadCert(t, f.ClientCASigner); !got.Equal(own) {
+			t.Errorf("%s: %s holds the certificate of another key", name, f.ClientCASigner)
+		}
+		if _, err := tls.LoadX509KeyPair(f.ClientCASigner, f.ClientCAKey); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		before := snapshot(t, dir)
+		mustEnsure(t, dir, at(aDay))
+		if names := changed(before, snapshot(t, dir)); names != nil {
+			t.Errorf("%s: the next start changed %v", name, names)
+		}
+		for file := range files {
+			if before, made := mine[file]; made {
+				write(t, filepath.Join(dir, file), before)
+			}
+		}
 	}
 }
 

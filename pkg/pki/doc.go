@@ -9,7 +9,8 @@
 //	  service-account.key
 //
 // A .pem holds a CA's key and its certificate. A .pem and a .key have mode 0600. A
-// .crt holds only certificates and has mode 0644.
+// .crt holds only certificates and has mode 0644. If a .pem holds a chain, NAME-ca-signer.crt
+// is a copy of the CA's own certificate.
 //
 // # Power cuts
 //
@@ -33,6 +34,9 @@
 // called again while a server uses the files: kube-apiserver reloads them, and
 // keeps the old pair if it reads the files between their two writes. Leaves hold
 // no state: removing a leaf's files is always safe.
+//
+// Leaves that were made while the clock was wrong, before the release of this Kubernetes
+// or ten years after it, are replaced once it may be right.
 //
 // Calls for one directory must not overlap. Callers hold Lock: servers and
 // `reap certificate` alike.

@@ -43,7 +43,8 @@ const (
 	WrongKey       Verdict = "wrong-key"       // the key does not match the certificate
 	WrongAuthority Verdict = "wrong-authority" // its CA did not sign it; or a CA's .crt does not contain it
 	Expired        Verdict = "expired"
-	Due            Verdict = "due" // a leaf that should be renewed, or a CA that expires soon
+	NotYetValid    Verdict = "not-yet-valid" // its time begins in the future
+	Due            Verdict = "due"           // a leaf that should be renewed, or a CA that expires soon
 	OK             Verdict = "ok"
 )
 
@@ -77,7 +78,7 @@ func Inspect(dir string, now time.Time) ([]Certificate, error) {
 		if verdict == OK && cert.CheckSignatureFrom(ca) != nil {
 			verdict = WrongAuthority
 		}
-		due := leafDue(cert, now, ca.NotAfter) || now.Add(renewBefore).After(cert.NotAfter)
+		due := leafDue(cert, now, ca) || now.Add(renewBefore).After(cert.NotAfter)
 		all = append(all, describe(cert, now, Certificate{Name: l.name, File: l.certFile, Authority: l.authority, Verdict: verdict}, due))
 	}
 	return all, nil
@@ -134,6 +135,8 @@ func describe(cert *x509.Certificate, now time.Time, c Certificate, due bool) Ce
 	case c.Verdict != OK:
 	case now.After(cert.NotAfter):
 		c.Verdict = Expired
+	case notYetValid(cert, now):
+		c.Verdict = NotYetValid
 	case due:
 		c.Verdict = Due
 	}

@@ -62,7 +62,7 @@ func (l leaf) ensure(ca authority, now time.Time) error {
 	if err != nil {
 		return err
 	}
-	if old != nil && l.coveredBy(old) && !leafDue(old, now, ca.cert.NotAfter) {
+	if old != nil && l.coveredBy(old) && !leafDue(old, now, ca.cert) {
 		return nil
 	}
 	return l.replace(ca, old, now)

@@ -25,10 +25,13 @@ type Options struct {
 // Files holds the absolute paths of the files that Ensure maintains.
 type Files struct {
 	ServerCA, ClientCA, FrontProxyCA string // CA certificates, without keys
-	ServerCAKey, ClientCAKey         string // the same with their keys
-	ServingCert, ServingKey          string
-	AdminCert, AdminKey              string // CN=reap-admin, O=system:masters
-	FrontProxyCert, FrontProxyKey    string // CN=FrontProxyName
+	ServerCAKey, ClientCAKey         string // their keys, with their own certificates
+	// ServerCASigner and ClientCASigner hold the certificate of the CA's key and no other certificate, whatever else
+	// clients are to trust. Only Ensure sets them.
+	ServerCASigner, ClientCASigner string
+	ServingCert, ServingKey        string
+	AdminCert, AdminKey            string // CN=reap-admin, O=system:masters
+	FrontProxyCert, FrontProxyKey  string // CN=FrontProxyName
 	// ServiceAccountKey is a private key. kube-apiserver takes it both as
 	// --service-account-key-file and as --service-account-signing-key-file.
 	ServiceAccountKey string
@@ -75,6 +78,7 @@ func Ensure(dir string, o Options) (Files, error) {
 	if err := ensureServiceAccountKey(f.ServiceAccountKey); err != nil {
 		return Files{}, err
 	}
+	f.ServerCASigner, f.ClientCASigner = authorities[serverCA].signerFile, authorities[clientCA].signerFile
 	return f, nil
 }
 

@@ -29,7 +29,17 @@ var (
 	// earliestRightClock is when Kubernetes v1.37.1, which is compiled into this
 	// binary, was published. A clock that shows an earlier time is wrong.
 	earliestRightClock = time.Date(2026, time.September, 23, 0, 0, 0, 0, time.UTC)
+
+	// latestRightClock is when a clock counts as wrong again: a battery that runs empty can leave any date behind. A
+	// device that is still in use then keeps working, with certificates as if it had no clock.
+	latestRightClock = earliestRightClock.AddDate(10, 0, 0)
 )
+
+// ClockIsAhead reports whether a clock that shows now must be wrong because it is years ahead.
+func ClockIsAhead(now time.Time) bool { return now.After(latestRightClock) }
+
+// plausible reports whether a clock that shows now can be right.
+func plausible(now time.Time) bool { return !now.Before(earliestRightClock) && !ClockIsAhead(now) }
 
 // leafEnd returns when a leaf made now expires: after a year, but not later than its
 // CA. If the clock is known to be wrong, a year cannot be computed, and the leaf must
@@ -37,7 +47,7 @@ var (
 // replaces it when the clock may be right.
 func leafEnd(now, caEnd time.Time) time.Time {
 	end := now.Add(leafLifetime)
-	if now.Before(earliestRightClock) || end.After(caEnd) {
+	if !plausible(now) || end.After(caEnd) {
 		return caEnd
 	}
 	return end
@@ -46,10 +56,13 @@ func leafEnd(now, caEnd time.Time) time.Time {
 // leafDue reports whether leaf should be replaced. It returns false if a new leaf
 // would not last longer because the CA itself expires, so that a clock in the far
 // future does not cause a write at every start.
-func leafDue(leaf *x509.Certificate, now, caEnd time.Time) bool {
-	end := leafEnd(now, caEnd)
-	if madeWithoutClock(leaf, caEnd) {
-		return end.Before(caEnd)
+func leafDue(leaf *x509.Certificate, now time.Time, ca *x509.Certificate) bool {
+	end := leafEnd(now, ca.NotAfter)
+	if madeWithoutClock(leaf, ca.NotAfter) && end.Before(ca.NotAfter) {
+		return true
+	}
+	if notYetValid(leaf, now) && leaf.NotBefore.After(ca.NotBefore) {
+		return true
 	}
 	known := now
 	if known.Before(earliestRightClock) {
@@ -73,5 +86,11 @@ func replacementEnd(old *x509.Certificate, now, caEnd time.Time) time.Time {
 // returns true for a leaf that expires early because its CA does. leafDue keeps such
 // a leaf, since a new one would expire at the same time.
 func madeWithoutClock(leaf *x509.Certificate, caEnd time.Time) bool {
-	return leaf.NotAfter.Equal(caEnd)
+	return leaf.NotAfter.Equal(caEnd) || leaf.NotAfter.After(latestRightClock.Add(leafLifetime))
+}
+
+// notYetValid reports whether cert was made by a clock that was ahead: no certificate
+// made here begins after the first instant unless its CA does.
+func notYetValid(cert *x509.Certificate, now time.Time) bool {
+	return plausible(now) && cert.NotBefore.After(now)
 }

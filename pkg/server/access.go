@@ -6,6 +6,7 @@ import (
 	"os"
 
 	"github.com/reap-dev/reap/pkg/config"
+	"github.com/reap-dev/reap/pkg/controllers"
 	"github.com/reap-dev/reap/pkg/pki"
 )
 
@@ -27,15 +28,6 @@ type access struct {
 	// clock and seen belong to look, which is called by one goroutine at a time.
 	clock *clock
 	seen  seen
-}
-
-// listen opens the listener.
-func listen(address string, port int) (net.Listener, error) {
-	l, err := net.Listen("tcp", net.JoinHostPort(address, fmt.Sprint(port)))
-	if err != nil {
-		return nil, fmt.Errorf("listening: %w: choose another address with --bind-address or another port with --https-listen-port (0 picks a free one)", err)
-	}
-	return l, nil
 }
 
 // ensureAccess makes or renews the certificates and kubeconfigs for the address that the
@@ -64,6 +56,15 @@ func (s *server) ensureAccess(addr net.Addr) (*access, error) {
 		return nil, fmt.Errorf("reading the certificate authority: %w", err)
 	}
 	return a, nil
+}
+
+// keys are the files that controllers sign with.
+func (a *access) keys() controllers.Keys {
+	return controllers.Keys{
+		ServiceAccountKey: a.files.ServiceAccountKey,
+		ClientCA:          controllers.Authority{Cert: a.files.ClientCASigner, Key: a.files.ClientCAKey},
+		ServerCA:          controllers.Authority{Cert: a.files.ServerCASigner, Key: a.files.ServerCAKey},
+	}
 }
 
 // interfaceAddresses returns the addresses under which other machines may know this one.

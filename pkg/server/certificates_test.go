@@ -3,6 +3,7 @@ package server
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,9 +14,11 @@ import (
 	"github.com/sirupsen/logrus"
 	"github.com/sirupsen/logrus/hooks/test"
 	"k8s.io/client-go/tools/clientcmd"
+	certutil "k8s.io/client-go/util/cert"
 	"k8s.io/component-base/metrics/legacyregistry"
 
 	"github.com/reap-dev/reap/pkg/config"
+	"github.com/reap-dev/reap/pkg/controllers"
 	"github.com/reap-dev/reap/pkg/pki"
 	"github.com/reap-dev/reap/tests/bubble"
 )
@@ -224,4 +227,37 @@ func TestExpiredCertificateInMemoryAsksForARestart(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestControllersSignWithOneCertificate while clients trust a second authority: Kubernetes' signer takes no file with two.
+func TestControllersSignWithOneCertificate(t *testing.T) {
+	top := t.TempDir()
+	a := &access{cfg: config.Server{DataDir: top}, url: "https://127.0.0.1:6443", kubeconfig: config.AdminKubeconfig(top)}
+	var err error
+	if a.files, err = a.look(); err != nil {
+		t.Fatal(err)
+	}
+	own, err := os.ReadFile(a.files.ClientCA)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, err := os.ReadFile(a.files.ServerCA)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(a.files.ClientCA, append(other, own...), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if a.files, err = a.look(); err != nil {
+		t.Fatal(err)
+	}
+	for _, by := range []controllers.Authority{a.keys().ClientCA, a.keys().ServerCA} {
+		certs, err := certutil.CertsFromFile(by.Cert)
+		if err != nil || len(certs) != 1 {
+			t.Errorf("%s holds %d certificates (%v)", by.Cert, len(certs), err)
+		}
+		if _, err := tls.LoadX509KeyPair(by.Cert, by.Key); err != nil {
+			t.Error(err)
+		}
+	}
 }

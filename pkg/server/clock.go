@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/sirupsen/logrus"
+
+	"github.com/reap-dev/reap/pkg/pki"
 )
 
 // rememberEvery is the minimum time between two writes of the file: flash wears out.
@@ -42,6 +44,12 @@ func openClock(dataDir string, wall func() time.Time) *clock {
 		logrus.WithError(err).Warn("cannot read the last known time; going by the clock alone")
 		return c
 	}
+	if pki.ClockIsAhead(c.last) {
+		logrus.WithFields(logrus.Fields{"clock": c.then.UTC().Format(time.RFC3339), "lastKnown": c.last.UTC().Format(time.RFC3339), "file": c.path}).
+			Warn("the last known time cannot be right; going by the clock alone")
+		c.last = time.Time{}
+		return c
+	}
 	c.written = c.last
 	if now := wall(); now.Before(c.last) {
 		logrus.WithFields(logrus.Fields{"clock": now.UTC().Format(time.RFC3339), "lastKnown": c.last.UTC().Format(time.RFC3339), "file": c.path}).
@@ -62,10 +70,11 @@ func (c *clock) now() time.Time {
 	return wall
 }
 
-// remember writes the time to the file, at most once an hour.
+// remember writes the time to the file, at most once an hour, and never a time that a clock of the far future shows:
+// certificates would go by it for ever.
 func (c *clock) remember() {
 	now := c.now().UTC().Truncate(time.Second)
-	if now.Sub(c.written) < rememberEvery {
+	if now.Sub(c.written) < rememberEvery || pki.ClockIsAhead(now) {
 		return
 	}
 	// Synced: after a power cut an empty file would be worse than an old one.

@@ -111,6 +111,37 @@ func TestUnreadableLastTimeIsIgnored(t *testing.T) {
 	}
 }
 
+// TestTimeOfTheFarFutureIsForgotten: a clock without a battery showed 2099, and is right again.
+func TestTimeOfTheFarFutureIsForgotten(t *testing.T) {
+	log := logged(t)
+	bubble.Test(t, func(t *testing.T) {
+		dir := t.TempDir()
+		ahead := behind(-99 * 365 * 24 * time.Hour) // bubbles begin in 2000
+		openClock(dir, ahead.now).remember()
+		if _, err := os.Stat(filepath.Join(dir, "last-time")); !os.IsNotExist(err) {
+			t.Errorf("a clock of the far future is remembered (%v)", err)
+		}
+
+		// As earlier builds did, which this one finds while the clock is still ahead, and then set right.
+		if err := os.WriteFile(filepath.Join(dir, "last-time"), []byte(ahead.now().Format(time.RFC3339)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		w := ahead
+		c := openClock(dir, func() time.Time { return w.now() })
+		if e := log.LastEntry(); e == nil || e.Message != "the last known time cannot be right; going by the clock alone" {
+			t.Errorf("said: %v", e)
+		}
+		w = 0
+		if got := c.now(); !got.Equal(time.Now()) {
+			t.Errorf("it is %v, not %v", got, time.Now())
+		}
+		c.remember()
+		if again := openClock(dir, time.Now); !again.last.Equal(time.Now().UTC().Truncate(time.Second)) {
+			t.Errorf("%v was written", again.last)
+		}
+	})
+}
+
 // TestCertificatesGoByTheLastKnownTime: a device without a battery renews a leaf that is near its end.
 func TestCertificatesGoByTheLastKnownTime(t *testing.T) {
 	logged(t)

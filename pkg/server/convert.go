@@ -68,7 +68,7 @@ func (c Convert) Run(ctx context.Context) (done Converted, err error) {
 		return done, err
 	}
 	defer dir.close()
-	if err := checkFormat(c.DataDir); err != nil {
+	if err := CheckFormat(c.DataDir); err != nil {
 		return done, err
 	}
 	if err := checkRestored(c.DataDir); err != nil {

@@ -16,7 +16,7 @@ func CompactDatabase(ctx context.Context, dataDir string, progress func(done, al
 		return datastore.Compacted{}, err
 	}
 	defer dir.close()
-	if err := checkFormat(dataDir); err != nil {
+	if err := CheckFormat(dataDir); err != nil {
 		return datastore.Compacted{}, err
 	}
 	if err := settleBefore(dataDir); err != nil {
@@ -50,7 +50,7 @@ func ReadStore(ctx context.Context, dataDir string, do func(*datastore.Opened) e
 // command left half in its place.
 func mayBeRead(dataDir string) error {
 	exchanging, err := exists(convertingFile(dataDir))
-	if err := errors.Join(err, checkFormat(dataDir), checkRestored(dataDir)); err != nil {
+	if err := errors.Join(err, CheckFormat(dataDir), checkRestored(dataDir)); err != nil {
 		return err
 	}
 	if exchanging {

@@ -21,9 +21,10 @@ type layout struct {
 
 func formatFile(dataDir string) string { return filepath.Join(dataDir, "format.json") }
 
-// checkFormat returns an error if a newer build has written the data directory in a way that this one does not know, or if the file does
-// not say so: what is not known must not be taken for the oldest. It changes nothing.
-func checkFormat(dataDir string) error {
+// CheckFormat returns an error if a newer build has written the data directory in a way that this one does not know, or if the file does
+// not say so: what is not known must not be taken for the oldest. It changes nothing. Every command that writes into a data directory
+// calls it before, except a restore, which replaces everything.
+func CheckFormat(dataDir string) error {
 	var l layout
 	raw, err := os.ReadFile(formatFile(dataDir))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -37,11 +38,15 @@ func checkFormat(dataDir string) error {
 			"The database may be damaged too: see with 'reap db check', then restore a snapshot with 'reap snapshot restore', "+
 			"or remove the file if no build newer than this one has used the directory", formatFile(dataDir))
 	}
-	if l.Format > format {
-		return fmt.Errorf("reap %s wrote the data directory %s in format %d, and this build knows formats up to %d: "+
-			"install that version or a newer one, or restore a snapshot with 'reap snapshot restore'", l.Version, dataDir, l.Format, format)
+	if l.Format <= format {
+		return nil
 	}
-	return nil
+	by, install := "reap "+l.Version, "that version or a newer one"
+	if l.Version == "" {
+		by, install = "a newer reap", "the newest version"
+	}
+	return fmt.Errorf("%s wrote the data directory %s in format %d, and this build knows formats up to %d: "+
+		"install %s, or restore a snapshot with 'reap snapshot restore'", by, dataDir, l.Format, format, install)
 }
 
 // writeFormat records that the data directory has this build's format from now on; version is the build's.

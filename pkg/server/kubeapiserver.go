@@ -13,6 +13,7 @@ import (
 
 	"github.com/reap-dev/reap/pkg/apiserver"
 	"github.com/reap-dev/reap/pkg/config"
+	"github.com/reap-dev/reap/pkg/controllers"
 	"github.com/reap-dev/reap/pkg/gc"
 )
 
@@ -42,11 +43,12 @@ func runKubeAPIServer(ctx context.Context, cfg config.Server, line *apiserver.Co
 	}).Info("reap is starting as kube-apiserver")
 	startCtx, cancel := context.WithTimeoutCause(ctx, apiserverTimeout, fmt.Errorf("not ready within %s", apiserverTimeout))
 	defer cancel()
+	var failures controllers.Failures
 	api, err := apiserver.Start(startCtx, apiserver.Options{
 		CommandLine: line,
-		Handlers:    reportHandlers(),
+		Handlers:    reportHandlers(&failures),
 		Runs:        func(controller string) bool { return !cfg.Disabled(controller) },
-		Notes:       []apiserver.Note{readiness(gc.Running)},
+		Notes:       []apiserver.Note{readiness(gc.Running), controllersReadiness(&failures)},
 	})
 	if err != nil {
 		return err
@@ -65,7 +67,7 @@ func runKubeAPIServer(ctx context.Context, cfg config.Server, line *apiserver.Co
 	})
 	running := make(chan struct{})
 	parts.Go(func() {
-		w := &workload{cfg: cfg, api: api, access: &access{}, running: running}
+		w := &workload{cfg: cfg, api: api, access: &access{}, failures: &failures, running: running}
 		if err := w.run(ctx); err != nil {
 			fail(err)
 		}

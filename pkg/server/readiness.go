@@ -5,8 +5,10 @@ import (
 	"strings"
 
 	"github.com/reap-dev/reap/pkg/apiserver"
+	"github.com/reap-dev/reap/pkg/controllers"
 	"github.com/reap-dev/reap/pkg/datastore"
 	"github.com/reap-dev/reap/pkg/gc"
+	"github.com/reap-dev/reap/pkg/gc/report"
 )
 
 // readiness adds a note about the collector to /readyz. A resource that the collector cannot
@@ -31,6 +33,32 @@ func storeReadiness(store *datastore.Store, check *storeCheck) apiserver.Note {
 		}
 		return text
 	}}
+}
+
+// controllersReadiness adds a note about the controllers to /readyz: those that cannot start, and are tried again. The API
+// works without them.
+func controllersReadiness(failures *controllers.Failures) apiserver.Note {
+	return apiserver.Note{Name: "reap-controllers", Text: func(known bool) string { return controllersText(failures.All(), known) }}
+}
+
+func controllersText(failures []controllers.Failure, known bool) string {
+	var failed []string
+	for _, f := range failures {
+		failed = append(failed, f.Controller+" ("+strings.Join(strings.Fields(f.Err.Error()), " ")+")") // one line
+	}
+	if len(failed) == 0 {
+		return ""
+	}
+	return "cannot start: " + summary(failed, known)
+}
+
+// failedControllers returns the controllers that cannot start, as reports have them.
+func failedControllers(failures []controllers.Failure) []report.Controller {
+	var failed []report.Controller
+	for _, f := range failures {
+		failed = append(failed, report.Controller{Name: f.Controller, Since: f.Since, Attempts: f.Attempts, Error: f.Err.Error()})
+	}
+	return failed
 }
 
 func collectorNote(collectors *gc.Registry, known bool) string {

@@ -1,8 +1,11 @@
 package server
 
 import (
+	"errors"
 	"testing"
+	"time"
 
+	"github.com/reap-dev/reap/pkg/controllers"
 	"github.com/reap-dev/reap/pkg/gc"
 	"github.com/reap-dev/reap/pkg/gc/report"
 )
@@ -33,5 +36,24 @@ func TestReadinessSaysThatNoCollectorRuns(t *testing.T) {
 	none.Absent(report.Absence{Reason: why})
 	if got := readiness(&none).Text(true); got != why {
 		t.Errorf("disabled: %q", got)
+	}
+}
+
+// TestControllersThatCannotStartAreSeen: the request is there, and the signer has no certificate that it may use.
+func TestControllersThatCannotStartAreSeen(t *testing.T) {
+	failed := []controllers.Failure{{Controller: "csrsigning", Attempts: 2, Since: time.Unix(1, 0), Err: errors.New("reading the certificate:\nno such file")}}
+	if got := controllersText(failed, true); got != "cannot start: csrsigning (reading the certificate: no such file)" {
+		t.Errorf("readiness: %q", got)
+	}
+	if got := controllersText(failed, false); got != "cannot start: 1 in all" {
+		t.Errorf("readiness without credentials: %q", got)
+	}
+	if got := controllersReadiness(&controllers.Failures{}).Text(true); got != "" {
+		t.Errorf("without failures: %q", got)
+	}
+	if got := failedControllers(failed); len(got) != 1 || got[0] != (report.Controller{
+		Name: "csrsigning", Since: time.Unix(1, 0), Attempts: 2, Error: "reading the certificate:\nno such file",
+	}) {
+		t.Errorf("status: %+v", got)
 	}
 }

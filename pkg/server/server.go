@@ -19,6 +19,7 @@ import (
 
 	"github.com/reap-dev/reap/pkg/apiserver"
 	"github.com/reap-dev/reap/pkg/config"
+	"github.com/reap-dev/reap/pkg/controllers"
 	"github.com/reap-dev/reap/pkg/datastore"
 	"github.com/reap-dev/reap/pkg/datastore/outage"
 	"github.com/reap-dev/reap/pkg/gc"
@@ -75,7 +76,9 @@ type server struct {
 	notify  notifier
 	maker   *snapshot.Maker
 	check   *storeCheck
-	down    *outage.Outage
+	// failures are the controllers that cannot start.
+	failures controllers.Failures
+	down     *outage.Outage
 }
 
 func (s *server) run(ctx context.Context) (err error) {
@@ -85,7 +88,7 @@ func (s *server) run(ctx context.Context) (err error) {
 	}
 	defer dir.close()
 	dir.warnIfOpen()
-	if err := checkFormat(s.cfg.DataDir); err != nil {
+	if err := CheckFormat(s.cfg.DataDir); err != nil {
 		return err
 	}
 	if err := settleBefore(s.cfg.DataDir); err != nil {
@@ -170,10 +173,10 @@ func (s *server) run(ctx context.Context) (err error) {
 		Store:                 apiserver.Store{Refusal: store.Refusal, Explain: datastore.Explain},
 		StoreCompacts:         store.Compacts,
 		ServiceClusterIPRange: serviceRange,
-		Handlers:              handlers(s.maker),
+		Handlers:              handlers(s.maker, &s.failures),
 		LongRunning:           []string{snapshot.Path},
 		Runs:                  func(controller string) bool { return !s.cfg.Disabled(controller) },
-		Notes:                 []apiserver.Note{readiness(gc.Running), storeReadiness(store, s.check)},
+		Notes:                 []apiserver.Note{readiness(gc.Running), storeReadiness(store, s.check), controllersReadiness(&s.failures)},
 		Args:                  s.cfg.KubeAPIServerArgs,
 	})
 	if err != nil {
@@ -196,15 +199,15 @@ func stopAPIServer(ctx context.Context, api *apiserver.Server) {
 }
 
 // handlers are the paths that the server adds to the API.
-func handlers(snapshots *snapshot.Maker) map[string]http.Handler {
-	all := reportHandlers()
+func handlers(snapshots *snapshot.Maker, failures *controllers.Failures) map[string]http.Handler {
+	all := reportHandlers(failures)
 	all[snapshot.Path] = &snapshot.Handler{Maker: snapshots, Log: logrus.WithField("component", "snapshot")}
 	return all
 }
 
-// reportHandlers are the paths of the collector's reports.
-func reportHandlers() map[string]http.Handler {
-	reports := &report.Handler{Running: gc.Running.Reported}
+// reportHandlers are the paths of the collector's reports, which also show the controllers that cannot start.
+func reportHandlers(failures *controllers.Failures) map[string]http.Handler {
+	reports := &report.Handler{Running: gc.Running.Reported, Controllers: func() []report.Controller { return failedControllers(failures.All()) }}
 	all := map[string]http.Handler{report.Root: reports}
 	for _, path := range report.GraphPaths {
 		all[path] = reports
@@ -235,7 +238,7 @@ func (s *server) serve(ctx context.Context, dir *dataDir, store *datastore.Store
 	})
 	running := make(chan struct{})
 	parts.Go(func() {
-		w := &workload{cfg: s.cfg, api: api, access: access, running: running, verified: s.check.whole, unverified: s.check.why}
+		w := &workload{cfg: s.cfg, api: api, access: access, failures: &s.failures, running: running, verified: s.check.whole, unverified: s.check.why}
 		if err := w.run(ctx); err != nil {
 			fail(err)
 		}

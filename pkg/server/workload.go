@@ -34,6 +34,8 @@ type workload struct {
 	cfg    config.Server
 	api    *apiserver.Server
 	access *access
+	// failures are the controllers that cannot start.
+	failures *controllers.Failures
 	// running is closed once controllers and collector run, or this server waits to lead.
 	running chan struct{}
 	once    sync.Once
@@ -130,15 +132,12 @@ func (w *workload) lead(ctx context.Context, fence func(*rest.Config) *rest.Conf
 			InformerConfig: w.api.ControllerManagerConfig(),
 			ManagerConfig:  fence(w.api.ControllerManagerConfig()),
 			RootCA:         w.access.rootCA,
-			Keys: controllers.Keys{
-				ServiceAccountKey: w.access.files.ServiceAccountKey,
-				ClientCA:          controllers.Authority{Cert: w.access.files.ClientCA, Key: w.access.files.ClientCAKey},
-				ServerCA:          controllers.Authority{Cert: w.access.files.ServerCA, Key: w.access.files.ServerCAKey},
-			},
-			Disabled:     w.cfg.Disabled,
-			Released:     free,
-			StartTimeout: controllersTimeout,
-			Log:          logrus.WithField("component", "controllers"),
+			Keys:           w.access.keys(),
+			Failures:       w.failures,
+			Disabled:       w.cfg.Disabled,
+			Released:       free,
+			StartTimeout:   controllersTimeout,
+			Log:            logrus.WithField("component", "controllers"),
 		}, controllersRun)
 	})
 	if w.collects() {

@@ -31,7 +31,7 @@ func machine(t *testing.T, kind string) (Settings, *bytes.Buffer) {
 }
 
 // TestGolden holds what is written against what install.sh wrote before it handed this to `reap service`: the files of
-// testdata were recorded from it. Only the uninstall script is new.
+// testdata were recorded from it. Only the uninstall script and logrotate's file are new.
 func TestGolden(t *testing.T) {
 	odd := []string{"--disable=gc", "--tls-san", "odd $name%", "--tls-san=it's", `--x="y\z"`, ""}
 	for _, tc := range []struct {
@@ -63,7 +63,11 @@ func TestGolden(t *testing.T) {
 					t.Fatal(err)
 				}
 				for _, f := range i.files {
-					golden := filepath.Join("testdata", kind+"-"+tc.name+"-"+filepath.Base(f.path))
+					name := filepath.Base(f.path)
+					if f.path == i.rotationFile() {
+						name = "logrotate" // the init script has the same name
+					}
+					golden := filepath.Join("testdata", kind+"-"+tc.name+"-"+name)
 					goldenfile.File(t, golden, get(t, s, f.path))
 				}
 			})

@@ -68,7 +68,9 @@ func Plan(s Settings, in Install) (*Installation, error) {
 	if err := i.checkServer(environment); err != nil {
 		return nil, err
 	}
-	i.files = i.wanted(environment, in.BinDirMade || old.binDirMade)
+	if i.files, err = i.wanted(environment, in.BinDirMade || old.binDirMade); err != nil {
+		return nil, err
+	}
 	for _, f := range i.files {
 		if err := p.checkPlace(f); err != nil {
 			return nil, err
@@ -78,18 +80,27 @@ func Plan(s Settings, in Install) (*Installation, error) {
 }
 
 // wanted returns the files of the service, in the order in which they are written.
-func (i *Installation) wanted(environment string, binDirMade bool) (files []file) {
+func (i *Installation) wanted(environment string, binDirMade bool) (files []file, err error) {
 	if i.init.kind != None {
 		files = append(files,
 			file{path: i.envFile, content: environment, mode: 0o600},
 			i.serviceDefinition(i.init.kind, i.in.Hash, i.dataDir, i.arguments))
+	}
+	if i.init.kind == OpenRC {
+		f, ok, err := i.logRotation()
+		if err != nil {
+			return nil, err
+		}
+		if ok {
+			files = append(files, f)
+		}
 	}
 	if i.oldUnit != "" {
 		files = append(files, file{path: i.oldUnit, gone: true}) // before the record, which no longer names it
 	}
 	return append(files, i.script(record{
 		init: i.init.kind, hash: i.in.Hash, binDirMade: binDirMade, unit: i.unit, rcScript: i.rcScript, envFile: i.envFile, dataDir: i.dataDir,
-	}))
+	})), nil
 }
 
 // unitDirs are where systemd looks for units, the first one first.

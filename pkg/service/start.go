@@ -93,7 +93,7 @@ func (i *Installation) startOpenRC(ctx context.Context) (next string, err error)
 		return "rc-service " + i.service + " " + action, nil
 	}
 	i.say("%s of %s", action, i.service)
-	log := "/var/log/" + i.service + ".log"
+	log := i.logFile()
 	if err := i.run(ctx, fmt.Errorf("%s did not start; see %s", i.service, log), "rc-service", i.service, action); err != nil {
 		return "", err
 	}

@@ -145,7 +145,7 @@ func (u *Uninstallation) removeRCScript(ctx context.Context) error {
 	if err := u.remove(u.rcScript); err != nil {
 		return err
 	}
-	return u.remove("/var/log/" + u.service + ".log")
+	return u.removeLogs()
 }
 
 // removeBinary removes the uninstall script and, after the last one, the binary that all services installed from its

@@ -48,7 +48,7 @@ type endpoint struct {
 	// does says what the answer is, and which command shows it.
 	does string
 	// serve answers. c is nil if no collector runs, and then absent says why.
-	serve func(w http.ResponseWriter, r *http.Request, c Collector, absent Absence)
+	serve func(h *Handler, w http.ResponseWriter, r *http.Request, c Collector, absent Absence)
 }
 
 // endpoints are all of them, in the order of docs/http.md.
@@ -69,6 +69,8 @@ type Handler struct {
 	// Running returns the collector that runs, or nil and why none does. It is called at
 	// each request, concurrently.
 	Running func() (c Collector, absent Absence)
+	// Controllers returns the server's controllers that cannot start. nil means that all can.
+	Controllers func() []Controller
 }
 
 // Absence is why no collector runs in a server. Elsewhere is true if another server's collector works on the same objects.
@@ -93,13 +95,13 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	c, absent := h.Running()
 	if slices.Contains(GraphPaths, r.URL.Path) {
-		running(picture)(w, r, c, absent)
+		running(picture)(h, w, r, c, absent)
 		return
 	}
 	var names []string
 	for _, e := range endpoints {
 		if r.URL.Path == Root+e.name {
-			e.serve(w, r, c, absent)
+			e.serve(h, w, r, c, absent)
 			return
 		}
 		names = append(names, e.name)
@@ -108,8 +110,8 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // running serves what only a collector that runs can answer.
-func running(serve func(http.ResponseWriter, *http.Request, Collector)) func(http.ResponseWriter, *http.Request, Collector, Absence) {
-	return func(w http.ResponseWriter, r *http.Request, c Collector, absent Absence) {
+func running(serve func(http.ResponseWriter, *http.Request, Collector)) func(*Handler, http.ResponseWriter, *http.Request, Collector, Absence) {
+	return func(_ *Handler, w http.ResponseWriter, r *http.Request, c Collector, absent Absence) {
 		if c == nil {
 			answer(w, http.StatusServiceUnavailable, Problem{absent.Reason})
 			return
@@ -118,12 +120,15 @@ func running(serve func(http.ResponseWriter, *http.Request, Collector)) func(htt
 	}
 }
 
-func showStatus(w http.ResponseWriter, _ *http.Request, c Collector, absent Absence) {
-	if c == nil {
-		answer(w, http.StatusOK, Status{Version: StatusVersion, Absent: absent.Reason, Elsewhere: absent.Elsewhere, Disabled: absent.Disabled})
-		return
+func showStatus(h *Handler, w http.ResponseWriter, _ *http.Request, c Collector, absent Absence) {
+	s := Status{Version: StatusVersion, Absent: absent.Reason, Elsewhere: absent.Elsewhere, Disabled: absent.Disabled}
+	if c != nil {
+		s = c.Status()
 	}
-	answer(w, http.StatusOK, c.Status())
+	if h.Controllers != nil {
+		s.FailingControllers = h.Controllers()
+	}
+	answer(w, http.StatusOK, s)
 }
 
 func problems(w http.ResponseWriter, r *http.Request, c Collector) {

@@ -109,7 +109,8 @@ type Status struct {
 	// Version is that of these fields: some may be added to a version, none is taken away or changed.
 	Version int `json:"version"`
 	// Running is false if no collector runs in the server that was asked; Absent says
-	// why, and Elsewhere is true if another server's collector works on the same objects; of the rest only Disabled is set.
+	// why, and Elsewhere is true if another server's collector works on the same objects; of the rest only Disabled and
+	// FailingControllers are set.
 	Running   bool   `json:"running"`
 	Absent    string `json:"absent,omitempty"`
 	Elsewhere bool   `json:"elsewhere,omitempty"`
@@ -149,6 +150,8 @@ type Status struct {
 	// WaitingCount is how many there are, of which the oldest are listed.
 	Waiting      []Waiting `json:"waiting,omitempty"`
 	WaitingCount int       `json:"waitingCount"`
+	// FailingControllers are the controllers of the server that cannot start. They are set also if no collector runs.
+	FailingControllers []Controller `json:"failingControllers,omitempty"`
 }
 
 // StatusVersion is the Version of a Status.
@@ -180,6 +183,15 @@ type Failure struct {
 	// Failures counts the attempts that failed in a row since Since.
 	Failures int       `json:"failures"`
 	Since    time.Time `json:"since"`
+	Error    string    `json:"error"`
+}
+
+// Controller is a controller that cannot start; it will be tried again.
+type Controller struct {
+	Name string `json:"name"`
+	// Since is the first of the Attempts, all of which failed; Error is the last one's.
+	Since    time.Time `json:"since"`
+	Attempts int       `json:"attempts"`
 	Error    string    `json:"error"`
 }
 

@@ -170,6 +170,9 @@ func TestReports(t *testing.T) {
 		"status-of-one": printed{Status{Running: true, Since: now, Now: now, Workers: 1, Objects: 1, References: 1, Virtual: 1, Collected: 1, WaitingCount: 1}},
 		"status-guarded": printed{Status{Running: true, Since: now, Now: now, Workers: 1, Pause: &pause.State{Paused: true, Since: now, By: "--gc-guard", Reason: "more than 2 deletions"},
 			Guard: NewGuard(2, 10*time.Minute, []graph.Node{guardedNode("a"), guardedNode("b")}, new(guardedNode("c")))}},
+		"status-controllers": printed{Status{Absent: "no collector runs in this server (--disable=gc)", FailingControllers: []Controller{
+			{Name: "csrsigning", Since: now, Attempts: 1, Error: "reading the certificate to sign with:\nno such file"},
+			{Name: "serviceaccount-token", Since: now, Attempts: 7, Error: "reading the key that signs tokens: no such file"}}}},
 		"status-absent":   printed{Status{Absent: "no collector runs in this server (--disable=gc)"}},
 		"why-waiting":     printed{explain(t, g, "root", decide.Options{Timeout: decide.Timeout{Base: 10 * time.Minute}}, func(*graph.View) {})},
 		"why-for-ever":    printed{explain(t, g, "root", decide.Options{}, func(*graph.View) {})},
@@ -266,6 +269,8 @@ func absent() (Collector, Absence) { return nil, Absence{Reason: "it sleeps"} }
 
 func present() (Collector, Absence) { return fake{}, Absence{} }
 
+func failing() []Controller { return []Controller{{Name: "csrsigning"}} }
+
 func TestHandler(t *testing.T) {
 	h := &Handler{Running: absent}
 	get := func(method, path string) (int, string) {
@@ -284,10 +289,12 @@ func TestHandler(t *testing.T) {
 		says   string
 	}{
 		{nil, "GET", "/reap/v1/status", 200, "it sleeps"},
+		{func() { h.Controllers = failing }, "GET", "/reap/v1/status", 200, `"name": "csrsigning"`},
 		{nil, "GET", "/reap/v1/why?resource=x&uid=u", 503, "it sleeps"},
 		{nil, "GET", "/reap/v1/lint", 503, "it sleeps"},
 		{nil, "GET", "/reap/v1/tree", 503, "it sleeps"},
 		{func() { h.Running = present }, "GET", "/reap/v1/status", 200, `"workers": 7`},
+		{nil, "GET", "/reap/v1/status", 200, `"name": "csrsigning"`},
 		{nil, "GET", "/reap/v1/why?group=apps&resource=deployments&uid=u", 200, "owner-solid"},
 		{nil, "GET", "/reap/v1/why?resource=deployments&uid=u", 404, "not seen"},
 		{nil, "GET", "/reap/v1/why?resource=deployments", 400, "uid"},

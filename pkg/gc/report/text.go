@@ -17,6 +17,7 @@ func (s Status) Print(out io.Writer) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	if !s.Running {
 		fmt.Fprintf(w, "collector\tnot running: %s\n", s.Absent)
+		s.writeControllers(w)
 		return w.Flush()
 	}
 	fmt.Fprintf(w, "collector\trunning for %s, %d of %d workers busy\n", ago(s.Since, s.Now), s.Busy, s.Workers)
@@ -36,6 +37,7 @@ func (s Status) Print(out io.Writer) error {
 			fmt.Fprintf(w, "cannot list\t%s for %s: %s\n", m.Resource, ago(m.Since, s.Now), oneLine(m.Error))
 		}
 	}
+	s.writeControllers(w)
 	for _, h := range s.Holds {
 		fmt.Fprintf(w, "holds orphaning\t%s\n", h.text())
 	}
@@ -81,6 +83,13 @@ func (s Status) Print(out io.Writer) error {
 		fmt.Fprintf(w, "and %d more\t\t\t\t\n", more)
 	}
 	return w.Flush()
+}
+
+// writeControllers names the controllers that cannot start.
+func (s Status) writeControllers(w io.Writer) {
+	for _, c := range s.FailingControllers {
+		fmt.Fprintf(w, "cannot start\tcontroller %s, %s since %s: %s\n", c.Name, count(c.Attempts, "attempt"), c.Since.UTC().Format(time.RFC3339), oneLine(c.Error))
+	}
 }
 
 // Print writes the explanation for people.
