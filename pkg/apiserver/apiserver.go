@@ -206,6 +206,7 @@ func (s *Server) build(ctx context.Context, o Options) (*aggregatorapiserver.API
 	if err != nil {
 		return nil, nil, fmt.Errorf("configuring the API server: %w", err)
 	}
+	tookServiceCIDR := takeServiceCIDRHook(config.KubeAPIs.ControlPlane.Generic)
 	full, err := config.Complete()
 	if err != nil {
 		return nil, nil, fmt.Errorf("completing the API server: %w", err)
@@ -220,6 +221,11 @@ func (s *Server) build(ctx context.Context, o Options) (*aggregatorapiserver.API
 	}
 	for _, h := range hooks {
 		if err := chain.GenericAPIServer.AddPostStartHook(h.name, h.hook(s.OwnConfig)); err != nil {
+			return nil, nil, fmt.Errorf("assembling the API server: %w", err)
+		}
+	}
+	if tookServiceCIDR {
+		if err := chain.GenericAPIServer.AddPostStartHook(serviceCIDRHook, newServiceCIDRHook(full.KubeAPIs.Extra)); err != nil {
 			return nil, nil, fmt.Errorf("assembling the API server: %w", err)
 		}
 	}
