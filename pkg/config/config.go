@@ -46,6 +46,8 @@ type Server struct {
 	KubeAPIServerArgs []string
 	// NewStore lets the server start with an empty store although one existed before.
 	NewStore bool
+	// NewAuthorities lets the server start on a shared datastore whose servers have had other certificate authorities.
+	NewAuthorities bool
 	// AcceptRevision is the revision with which an SQLite database may end although it had come further, as a decimal number; "" for none.
 	AcceptRevision string
 	Snapshot       Snapshot
