@@ -7,7 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// TestNoteIsWrittenByOneOfTwo: whoever has read an older note, or none, writes nothing.
+// TestNoteIsWrittenByOneOfTwo: a writer that has read an older note, or none, writes nothing.
 func TestNoteIsWrittenByOneOfTwo(t *testing.T) {
 	for _, endpoint := range []string{"", Etcd} {
 		s, err := Start(t.Context(), Options{Dir: t.TempDir(), Endpoint: endpoint, Synchronous: "normal", Metrics: prometheus.NewRegistry(), StartTimeout: time.Minute})

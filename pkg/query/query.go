@@ -1,6 +1,6 @@
 // Package query reads the parameters of reap's own HTTP endpoints.
 //
-// It refuses whatever an endpoint does not take: a misspelt parameter that counted as absent would give the client
+// It refuses parameters that an endpoint does not take: if a misspelt one counted as absent, the client would get
 // something else than it asked for.
 package query
 

@@ -46,7 +46,7 @@ var may = map[string][]string{
 	"pkg/snapshot":       {"pkg/datastore/dump", "pkg/query"},
 	"pkg/export":         {"pkg/datastore/dump"},
 
-	// Whatever serves a path of reap's own reads its query with it.
+	// The handlers of reap's own paths read their queries with it.
 	"pkg/query": {},
 
 	// It checks objects, and not where they are stored.
