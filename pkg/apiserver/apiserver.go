@@ -27,6 +27,7 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/endpoints/request"
 	genericapiserver "k8s.io/apiserver/pkg/server"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 	aggregatorapiserver "k8s.io/kube-aggregator/pkg/apiserver"
@@ -206,6 +207,13 @@ func (s *Server) build(ctx context.Context, o Options) (*aggregatorapiserver.API
 	if err != nil {
 		return nil, nil, fmt.Errorf("configuring the API server: %w", err)
 	}
+	loopback, err := kubernetes.NewForConfig(config.KubeAPIs.ControlPlane.Generic.LoopbackClientConfig)
+	if err != nil {
+		return nil, nil, fmt.Errorf("configuring the API server: %w", err)
+	}
+	controlPlane := &config.KubeAPIs.ControlPlane
+	controlPlane.VersionedInformers = withLiveAddresses(controlPlane.VersionedInformers, loopback)
+	tookServiceCIDR := takeServiceCIDRHook(config.KubeAPIs.ControlPlane.Generic)
 	full, err := config.Complete()
 	if err != nil {
 		return nil, nil, fmt.Errorf("completing the API server: %w", err)
@@ -220,6 +228,11 @@ func (s *Server) build(ctx context.Context, o Options) (*aggregatorapiserver.API
 	}
 	for _, h := range hooks {
 		if err := chain.GenericAPIServer.AddPostStartHook(h.name, h.hook(s.OwnConfig)); err != nil {
+			return nil, nil, fmt.Errorf("assembling the API server: %w", err)
+		}
+	}
+	if tookServiceCIDR {
+		if err := chain.GenericAPIServer.AddPostStartHook(serviceCIDRHook, newServiceCIDRHook(full.KubeAPIs.Extra)); err != nil {
 			return nil, nil, fmt.Errorf("assembling the API server: %w", err)
 		}
 	}

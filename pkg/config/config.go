@@ -14,7 +14,6 @@ package config
 import (
 	"os"
 	"slices"
-	"strings"
 	"time"
 )
 
@@ -47,6 +46,8 @@ type Server struct {
 	KubeAPIServerArgs []string
 	// NewStore lets the server start with an empty store although one existed before.
 	NewStore bool
+	// NewAuthorities lets the server start on a shared datastore whose servers have had other certificate authorities.
+	NewAuthorities bool
 	// AcceptRevision is the revision with which an SQLite database may end although it had come further, as a decimal number; "" for none.
 	AcceptRevision string
 	Snapshot       Snapshot
@@ -114,19 +115,13 @@ func DefaultServer() Server {
 	}
 }
 
-// SQLite reports whether the datastore is an SQLite file, which only one server can use at a time.
-func (s Server) SQLite() bool {
-	scheme, _, _ := strings.Cut(s.DatastoreEndpoint, "://")
-	return s.DatastoreEndpoint == "" || scheme == "sqlite"
-}
-
 // EmbeddedEtcd is the DatastoreEndpoint of an etcd in this process with its files in the data directory.
 const EmbeddedEtcd = "etcd"
 
 // SharedDatastore reports whether other servers may use the same datastore. If so, the collector and the
 // controllers need leader election.
 func (s Server) SharedDatastore() bool {
-	return !s.SQLite() && s.DatastoreEndpoint != EmbeddedEtcd
+	return s.DatastoreEndpoint != "" && s.DatastoreEndpoint != EmbeddedEtcd
 }
 
 // Disabled reports whether a part from the table in disable.go is turned off, by its own name or by its

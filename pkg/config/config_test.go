@@ -70,17 +70,16 @@ func TestDisabled(t *testing.T) {
 	}
 }
 
-func TestSQLite(t *testing.T) {
+func TestSharedDatastores(t *testing.T) {
 	for endpoint, want := range map[string]bool{
-		"":                             true,
-		"sqlite:///srv/state.db":       true,
-		"postgres://db/reap":           false,
-		"mysql://sqlite://":            false,
-		"https://etcd-1:2379,https://": false,
+		"":                             false,
+		EmbeddedEtcd:                   false,
+		"postgres://db/reap":           true,
+		"mysql://sqlite://":            true,
+		"https://etcd-1:2379,https://": true,
 	} {
-		s := Server{DatastoreEndpoint: endpoint}
-		if s.SQLite() != want || s.SharedDatastore() == want {
-			t.Errorf("%q: SQLite is %t, SharedDatastore %t", endpoint, s.SQLite(), s.SharedDatastore())
+		if got := (Server{DatastoreEndpoint: endpoint}).SharedDatastore(); got != want {
+			t.Errorf("%q: SharedDatastore is %t", endpoint, got)
 		}
 	}
 }

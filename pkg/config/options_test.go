@@ -29,6 +29,7 @@ var twoValues = map[string][2]string{
 	"gc-orphan-timeout":             {"1m", "2m"},
 	"gc-after-restore":              {"run", "hold"},
 	"new-store":                     {"true", "false"},
+	"new-authorities":               {"true", "false"},
 	"accept-revision":               {"17", "18"},
 	"snapshot-interval":             {"1h", "24h"},
 	"snapshot-retain":               {"7", "8"},

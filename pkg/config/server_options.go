@@ -64,6 +64,11 @@ func (s *Server) options() []*option {
 			usage: "start with an empty database although there was one before; otherwise that is an error, because clients " +
 				"would take the lost objects for deleted",
 		}),
+		boolOption(&s.NewAuthorities, option{
+			name: "new-authorities", category: categoryStorage,
+			usage: "use a datastore elsewhere although its servers have other certificate authorities than the data directory; otherwise that is an " +
+				"error, because tokens and certificates of one server would be refused by the others",
+		}),
 		stringOption(&s.AcceptRevision, asIs(checkRevision), option{
 			name: "accept-revision", category: categoryStorage, placeholder: "N",
 			usage: "go on with an SQLite database that has lost acknowledged writes and ends with revision N, which the error names; " +

@@ -22,9 +22,10 @@ var (
 	afterRestore      = []string{"hold", "run"}
 
 	// endpointSchemes are the drivers of kine that reap supports. The others are excluded on purpose: memory
-	// and t4 do not keep objects, and SharedDatastore would take litestream for a shared datastore.
+	// and t4 do not keep objects, SharedDatastore would take litestream for a shared datastore, and an SQLite file elsewhere
+	// would have no lock, no reserve and none of the checks that the one in the data directory has.
 	endpointSchemes = []string{
-		"sqlite", "postgres", "postgresql", "mysql", "http", "https", "unix", "unixs",
+		"postgres", "postgresql", "mysql", "http", "https", "unix", "unixs",
 	}
 
 	schemePattern = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9+.-]*$`)
@@ -181,6 +182,10 @@ func checkEndpoint(endpoint string) error {
 		return nil
 	}
 	scheme, _, found := strings.Cut(endpoint, "://")
+	if scheme == "sqlite" || found && scheme == "sqlite3" {
+		return errors.New("SQLite's file is db/state.db in the data directory, where no second server can open it: " +
+			"leave out this option, and choose the data directory with --data-dir")
+	}
 	if !found || !schemePattern.MatchString(scheme) {
 		return errors.New("this is neither a URL nor etcd: give a URL such as postgres://user:password@host:5432/database, " +
 			"etcd for an etcd in the data directory, or nothing for SQLite there")

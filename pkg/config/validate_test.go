@@ -15,6 +15,8 @@ const (
 		"endpoints, endpointslice, endpointslicemirroring, disruption, resourcequota, validatingadmissionpolicy-status, " +
 		"persistentvolume-binder, pvc-protection, pv-protection, vac-protection, ephemeral-volume, resourceclaim, " +
 		"csrapproving, csrsigning, csrcleaner, serviceaccount-token"
+	sqliteElsewhere = "SQLite's file is db/state.db in the data directory, where no second server can open it: " +
+		"leave out this option, and choose the data directory with --data-dir"
 )
 
 func TestBadValues(t *testing.T) {
@@ -32,13 +34,16 @@ func TestBadValues(t *testing.T) {
 		{"https-listen-port", "https", `"https" is not a whole number: give 1 to 65535, or 0 for a free one`},
 		{"tls-san", "a_b", `"a_b" is neither a host name nor an IP address: give one such as edge-1.example.com, *.example.com or 192.0.2.7`},
 		{"tls-san", "https://x", `"https://x" is neither a host name nor an IP address: give one such as edge-1.example.com, *.example.com or 192.0.2.7`},
+		{"datastore-endpoint", "sqlite:///srv/" + secret + ".db", sqliteElsewhere},
+		{"datastore-endpoint", "sqlite3://" + secret, sqliteElsewhere},
+		{"datastore-endpoint", "sqlite", sqliteElsewhere},
 		{
 			"datastore-endpoint", "user:" + secret + "@tcp(db)/reap",
 			`this is neither a URL nor etcd: give a URL such as postgres://user:password@host:5432/database, etcd for an etcd in the data directory, or nothing for SQLite there`,
 		},
 		{
 			"datastore-endpoint", "postgress://user:" + secret + "@db/reap",
-			`unknown datastore "postgress" (did you mean "postgres"?): give one of sqlite, postgres, postgresql, mysql, http, https, unix, unixs, or etcd without an address for an etcd in the data directory`,
+			`unknown datastore "postgress" (did you mean "postgres"?): give one of postgres, postgresql, mysql, http, https, unix, unixs, or etcd without an address for an etcd in the data directory`,
 		},
 		{
 			"datastore-endpoint", "user:" + secret + "://db",
@@ -113,7 +118,7 @@ func TestGoodValues(t *testing.T) {
 		"--bind-address=::", "--bind-address=0.0.0.0",
 		"--https-listen-port=65535",
 		"--tls-san=*.example.com", "--tls-san=2001:db8::1", "--tls-san=192.0.2.7",
-		"--datastore-endpoint=", "--datastore-endpoint=sqlite:///srv/state.db?_journal=WAL",
+		"--datastore-endpoint=",
 		"--datastore-endpoint=https://etcd-1:2379,https://etcd-2:2379",
 		"--write-kubeconfig=", "--write-kubeconfig-mode=0",
 		"--disable=", "--disable=gc,controllers",

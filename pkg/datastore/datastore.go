@@ -72,6 +72,8 @@ type Store struct {
 	// doubtful is true while nothing may be compacted; nil if the database is elsewhere.
 	doubtful *atomic.Bool
 	ended    <-chan struct{} // closed when the engine has stopped by itself; nil if it never does
+	// clean takes the passwords of the endpoint out of an error; nil if it has none.
+	clean func(error) error
 	// unwatch ends the watch for outages; nil if there is none, as for SQLite, whose disk says by itself what is wrong.
 	unwatch func()
 }
@@ -163,6 +165,7 @@ func Start(ctx context.Context, o Options) (*Store, error) {
 		return nil, fmt.Errorf("opening the datastore (%s): %w", scheme(endpointURL), withoutPassword(k.err, endpointURL))
 	}
 	s := &Store{Endpoints: k.kine.endpoints, Compacts: compactEvery(endpointURL) > 0, Client: k.kine.client, engine: k.kine, kine: k.kine.grpc != nil, socket: sock, disk: k.kine.disk}
+	s.clean = func(err error) error { return withoutPassword(err, endpointURL) }
 	if o.Endpoint == "" {
 		s.verify = func(ctx context.Context, progress func(done, all int64)) (Checked, error) {
 			return verifySQLite(ctx, o.Dir, progress)
@@ -275,27 +278,19 @@ func (s *Store) try(ctx context.Context) (err error) {
 	return nil
 }
 
-// write writes the canary in the only forms of a transaction that kine knows.
+// write writes the canary.
 func write(ctx context.Context, c *clientv3.Client) error {
 	got, err := c.Get(ctx, canary)
 	if err != nil {
 		return err
 	}
-	var revision int64 // 0: it must not exist
+	var revision int64
 	if len(got.Kvs) > 0 {
 		revision = got.Kvs[0].ModRevision
 	}
-	txn := c.Txn(ctx).If(clientv3.Compare(clientv3.ModRevision(canary), "=", revision)).
-		Then(clientv3.OpPut(canary, time.Now().UTC().Format(time.RFC3339)))
-	if revision > 0 {
-		txn = txn.Else(clientv3.OpGet(canary))
+	written, err := swap(ctx, c, canary, time.Now().UTC().Format(time.RFC3339), revision)
+	if err == nil && !written {
+		err = errors.New("another server has written at the same moment")
 	}
-	answer, err := txn.Commit()
-	if err != nil {
-		return err
-	}
-	if !answer.Succeeded {
-		return errors.New("another server has written at the same moment")
-	}
-	return nil
+	return err
 }

@@ -157,7 +157,13 @@ func (s *server) run(ctx context.Context) (err error) {
 		return errors.Join(err, listener.Close())
 	}
 	defer unlock()
+	if err := s.agree(ctx, store); err != nil {
+		return errors.Join(err, listener.Close())
+	}
 	access, err := s.ensureAccess(listener.Addr())
+	if err == nil {
+		err = s.agree(ctx, store)
+	}
 	if err != nil {
 		return errors.Join(s.orFull(err), listener.Close())
 	}

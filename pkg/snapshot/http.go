@@ -8,11 +8,13 @@ import (
 	"net/http"
 	"os"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/sirupsen/logrus"
 
 	"github.com/reap-dev/reap/pkg/escape"
+	"github.com/reap-dev/reap/pkg/query"
 )
 
 // Path is where a server serves snapshots.
@@ -23,6 +25,8 @@ const (
 	QueryPKI   = "pki"
 	WithoutPKI = "false"
 )
+
+const parameters query.Parameters = QueryPKI + "=" + WithoutPKI
 
 // ContentType is the media type of a snapshot.
 const ContentType = "application/vnd.reap.snapshot"
@@ -61,8 +65,13 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusMethodNotAllowed, "request a snapshot with POST, or use 'reap snapshot save'")
 		return
 	}
+	withPKI, err := wantsPKI(r.URL.RawQuery)
+	if err != nil {
+		refuse(w, http.StatusBadRequest, err.Error())
+		return
+	}
 	out := &begun{ResponseWriter: w, patience: cmp.Or(h.patience, stalledAfter)}
-	m, err := h.Maker.Make(r.Context(), out, r.URL.Query().Get(QueryPKI) != WithoutPKI)
+	m, err := h.Maker.Make(r.Context(), out, withPKI)
 	switch {
 	case err == nil:
 		h.Log.WithField("revision", m.Revision).WithField("keys", m.Keys).Info("snapshot sent")
@@ -75,6 +84,19 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		h.Log.WithError(err).Error("snapshot failed half-way")
 		panic(http.ErrAbortHandler) // the client must not take the response for complete
 	}
+}
+
+// wantsPKI reads the query. Keys must not be handed out because a client has spelt "no" in another way.
+func wantsPKI(rawQuery string) (bool, error) {
+	q, err := parameters.Parse(rawQuery)
+	if err != nil || !q.Has(QueryPKI) {
+		return true, err
+	}
+	with, err := strconv.ParseBool(q.Get(QueryPKI))
+	if err != nil {
+		return false, fmt.Errorf("%s=%q: give true, or false for a snapshot without keys and certificates", QueryPKI, q.Get(QueryPKI))
+	}
+	return with, nil
 }
 
 // begun remembers whether anything was sent, and fails if the client takes none of it.

@@ -51,12 +51,21 @@ func post(t *testing.T, url string) *http.Response {
 
 func TestHandlerSendsASnapshot(t *testing.T) {
 	s := serve(t, maker(&store{records: someRecords(500)}))
-	for query, files := range map[string]int{"": 2, "?pki=false": 0, "?pki=true": 2} {
+	for query, files := range map[string]int{
+		"": 2, "?pki=true": 2, "?pki=1": 2, "?pki=false": 0, "?pki=False": 0, "?pki=0": 0, "?pki=false&timeout=32s": 0,
+	} {
 		resp := post(t, s.URL+Path+query)
 		got := 0
 		m, err := Read(resp.Body, Visitor{File: func(string, []byte) error { got++; return nil }})
 		if resp.StatusCode != http.StatusOK || resp.Header.Get("Content-Type") != ContentType || err != nil || m.Keys != 500 || got != files || m.PKI != (files > 0) {
 			t.Errorf("%q: %s, %+v, %d files, %v", query, resp.Status, m, got, err)
+		}
+	}
+	for _, query := range []string{"?pki=", "?pki", "?pki=no", "?pki=bogus", "?pki=false&pki=true", "?PKI=false", "?pki=false;", "?keys=false"} {
+		resp := post(t, s.URL+Path+query)
+		var p problem
+		if err := json.NewDecoder(resp.Body).Decode(&p); resp.StatusCode != http.StatusBadRequest || err != nil || p.Error == "" {
+			t.Errorf("%q: %s, %+v, %v", query, resp.Status, p, err)
 		}
 	}
 	resp, err := http.Get(s.URL + Path)

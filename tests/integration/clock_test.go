@@ -285,7 +285,7 @@ func TestLeaderMayHaveItsClockSet(t *testing.T) {
 		leads, err := leader.collects(ctx)
 		return leads, err
 	})
-	other := start(t, "--datastore-endpoint", endpoint)
+	other := leader.beside(t, "--datastore-endpoint", endpoint)
 	b := other.unharmed(t)
 	jumps := []time.Duration{2 * year, -2 * year, 0}
 	for _, by := range jumps[:size.Of(1, 1, 3)] {

@@ -133,7 +133,9 @@ func TestFrozenLeaderWritesNothingAfterItsLease(t *testing.T) {
 		l, err := leader.collects(ctx)
 		return l, err
 	})
-	other := start(t, "--datastore-endpoint", endpoint, "--gc-workers=1")
+	mustRefuseStrangers(t, endpoint)
+	other := leader.beside(t, "--datastore-endpoint", endpoint, "--gc-workers=1")
+	leader.mustBeOneClusterWith(t, other)
 	ns := other.namespace(t, "frozen")
 	o := other.create(t, configMaps, ns, "owner")
 	other.createMany(t, n, configMaps, ns, "dependent", owner(o))

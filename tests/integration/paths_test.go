@@ -28,15 +28,24 @@ func TestReferenceOfPathsOfAServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	anonymous := s.anonymous(t)
+	ordinary := rest.CopyConfig(s.config)
+	ordinary.Impersonate.UserName = "user-without-roles"
+	user, err := rest.HTTPClientFor(ordinary)
+	if err != nil {
+		t.Fatal(err)
+	}
 	documented := []string{}
 	for _, row := range documentedPath.FindAllStringSubmatch(string(doc), -1) {
-		path, who := row[1], row[2]
+		path, who := strings.ReplaceAll(row[1], "NAME", "ping"), row[2]
 		documented = append(documented, path)
 		if code := status(t, client, s.URL+path); code == http.StatusNotFound {
 			t.Errorf("%s is documented and answers %d", path, code)
 		}
 		if code := status(t, anonymous, s.URL+path); (code == http.StatusOK) != (who == "anybody") {
 			t.Errorf("%s is documented for %q and answers %d without credentials", path, who, code)
+		}
+		if code := status(t, user, s.URL+path); (code == http.StatusOK) != (who == "anybody" || who == "every user") {
+			t.Errorf("%s is documented for %q and answers %d to a user without roles", path, who, code)
 		}
 	}
 	if len(documented) < 15 {

@@ -20,10 +20,8 @@ func TestSharedDatastore(t *testing.T) {
 	}
 	n := interruptedAfterATenth()
 	_, endpoint := databases.Postgres(t)
-	var both []*server
-	for range 2 {
-		both = append(both, start(t, "--datastore-endpoint", endpoint, "--gc-workers=1"))
-	}
+	both := []*server{start(t, "--datastore-endpoint", endpoint, "--gc-workers=1")}
+	both = append(both, both[0].beside(t, "--datastore-endpoint", endpoint, "--gc-workers=1"))
 	var leader, follower *server
 	await(t, "one of two servers to lead", func(ctx context.Context) (bool, any) {
 		var leading []bool

@@ -99,6 +99,13 @@ func firstStart(t *testing.T, datastore string, endpoint ...string) (more []stri
 			t.Errorf("lease %s/%s is kept, and nobody reads it", l.Namespace, l.Name)
 		}
 	}
+	warnings, err := s.kube.CoreV1().Events(metav1.NamespaceAll).List(t.Context(), metav1.ListOptions{FieldSelector: "type=Warning"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, w := range warnings.Items {
+		t.Errorf("a first start warns: %s %s/%s: %s", w.Reason, w.InvolvedObject.Kind, w.InvolvedObject.Name, w.Message)
+	}
 	s.stop(t)
 	told := map[string]string{}
 	for line := range strings.Lines(log) {

@@ -22,6 +22,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	"sigs.k8s.io/yaml"
 
 	"github.com/reap-dev/reap/pkg/gc/report"
 )
@@ -242,10 +243,15 @@ func TestReportsRequirePermission(t *testing.T) {
 	if err := read(t.Context()); !apierrors.IsForbidden(err) {
 		t.Errorf("to whom nothing is allowed: %v", err)
 	}
-	role, err := s.kube.RbacV1().ClusterRoles().Create(t.Context(), &rbacv1.ClusterRole{
-		ObjectMeta: metav1.ObjectMeta{Name: "reader-of-reports"},
-		Rules:      []rbacv1.PolicyRule{{NonResourceURLs: []string{report.Root + "*"}, Verbs: []string{"get"}}},
-	}, metav1.CreateOptions{})
+	raw, err := os.ReadFile(filepath.Join("..", "..", "deploy", "reports.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var reports rbacv1.ClusterRole
+	if err := yaml.UnmarshalStrict(raw, &reports); err != nil {
+		t.Fatal(err)
+	}
+	role, err := s.kube.RbacV1().ClusterRoles().Create(t.Context(), &reports, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -262,6 +268,15 @@ func TestReportsRequirePermission(t *testing.T) {
 		err := read(ctx)
 		return err == nil, err
 	})
+	for _, path := range ourEndpoints() {
+		_, err := client.Discovery().RESTClient().Get().AbsPath(path).DoRaw(t.Context())
+		if forbidden := apierrors.IsForbidden(err); forbidden != (path == "/metrics") {
+			t.Errorf("a reader of reports asks for %s: %v", path, err)
+		}
+	}
+	if err := client.Discovery().RESTClient().Post().AbsPath(report.Root + "snapshot").Do(t.Context()).Error(); !apierrors.IsForbidden(err) {
+		t.Errorf("a reader of reports asks for a snapshot: %v", err)
+	}
 	if err := s.kube.RbacV1().ClusterRoles().Delete(t.Context(), role.Name, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}

@@ -217,8 +217,8 @@ func (c overGraph) Plan(_ context.Context, q PlanRequest) (Plan, error) {
 // graph's, and no request changes anything.
 func FuzzHandler(f *testing.F) {
 	for _, e := range endpoints {
-		f.Add(http.MethodGet, Root+e.name, e.query, true)
-		f.Add(http.MethodPost, Root+e.name, e.query, false)
+		f.Add(http.MethodGet, Root+e.name, string(e.takes), true)
+		f.Add(http.MethodPost, Root+e.name, string(e.takes), false)
 	}
 	for _, query := range []string{
 		"object=deployments.apps/web&policy=Foreground&limit=1", "object=nodes/edge-1&object=nodes/edge-1&policy=Orphan", "object=/&policy=x", "limit=-1", "limit=99999999999999999999",

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -11,9 +12,11 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/reap-dev/reap/pkg/escape"
 	"github.com/reap-dev/reap/pkg/gc/graph"
+	"github.com/reap-dev/reap/pkg/query"
 )
 
 // Root is the path below which reports are served.
@@ -43,8 +46,8 @@ type Collector interface {
 // An endpoint is a path below Root. docs/http.md lists all of them.
 type endpoint struct {
 	name string
-	// query is an example of the parameters, all that there are.
-	query string
+	// takes are the parameters.
+	takes query.Parameters
 	// does says what the answer is, and which command shows it.
 	does string
 	// serve answers. c is nil if no collector runs, and then absent says why.
@@ -59,6 +62,9 @@ var endpoints = []endpoint{
 	{"plan", "object=deployments.apps/UID&object=…&policy=Foreground&limit=100", "what a deletion of the objects would do, as `reap plan delete -o json`; the policy is Background, Foreground or Orphan, and without it each resource's own", running(foretell)},
 	{"lint", "namespace=NAME&limit=100", "what is wrong with owner references, as `reap lint -o json`; without a namespace in all of them", running(problems)},
 }
+
+// graphTakes are the parameters of GraphPaths.
+const graphTakes query.Parameters = "uid=UID&uid=…"
 
 // Handler serves reports, as JSON: the endpoints below Root. Below GraphPaths it serves the graph in DOT: the
 // objects that are connected with the UIDs of uid=…, or all of them.
@@ -95,12 +101,20 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	c, absent := h.Running()
 	if slices.Contains(GraphPaths, r.URL.Path) {
+		if _, err := graphTakes.Parse(r.URL.RawQuery); err != nil {
+			answer(w, http.StatusBadRequest, Problem{err.Error()})
+			return
+		}
 		running(picture)(h, w, r, c, absent)
 		return
 	}
 	var names []string
 	for _, e := range endpoints {
 		if r.URL.Path == Root+e.name {
+			if _, err := e.takes.Parse(r.URL.RawQuery); err != nil {
+				answer(w, http.StatusBadRequest, Problem{err.Error()})
+				return
+			}
 			e.serve(h, w, r, c, absent)
 			return
 		}
@@ -134,11 +148,12 @@ func showStatus(h *Handler, w http.ResponseWriter, _ *http.Request, c Collector,
 func problems(w http.ResponseWriter, r *http.Request, c Collector) {
 	q := r.URL.Query()
 	limit, err := limitOf(q)
-	if err != nil {
+	namespace, badNamespace := namespaceOf(q)
+	if err := cmp.Or(err, badNamespace); err != nil {
 		answer(w, http.StatusBadRequest, Problem{err.Error()})
 		return
 	}
-	answer(w, http.StatusOK, c.Lint(r.Context(), LintOptions{Namespace: q.Get("namespace"), Limit: limit}))
+	answer(w, http.StatusOK, c.Lint(r.Context(), LintOptions{Namespace: namespace, Limit: limit}))
 }
 
 func why(w http.ResponseWriter, r *http.Request, c Collector) {
@@ -158,16 +173,12 @@ func why(w http.ResponseWriter, r *http.Request, c Collector) {
 
 func tree(w http.ResponseWriter, r *http.Request, c Collector) {
 	q := r.URL.Query()
-	limit, err := limitOf(q)
-	o := TreeOptions{Namespace: q.Get("namespace"), Limit: limit}
-	for _, named := range q["object"] {
-		resource, uid, _ := strings.Cut(named, "/")
-		if resource == "" || uid == "" {
-			err = fmt.Errorf("object=%s: give an object as its resource, with its group, and UID: deployments.apps/UID", named)
-		}
-		o.Keys = append(o.Keys, graph.Key{Resource: schema.ParseGroupResource(resource), UID: types.UID(uid)})
-	}
-	if err != nil {
+	var o TreeOptions
+	var limit, namespace, objects error
+	o.Limit, limit = limitOf(q)
+	o.Namespace, namespace = namespaceOf(q)
+	o.Keys, objects = keysOf(q)
+	if err := cmp.Or(limit, namespace, objects); err != nil {
 		answer(w, http.StatusBadRequest, Problem{err.Error()})
 		return
 	}
@@ -181,20 +192,44 @@ func tree(w http.ResponseWriter, r *http.Request, c Collector) {
 
 // limitOf returns how many entries a report lists; 0, also if no limit is given, lists all.
 func limitOf(q url.Values) (int, error) {
-	text := q.Get("limit")
-	if text == "" {
+	if !q.Has("limit") {
 		return 0, nil
 	}
-	n, err := strconv.Atoi(text)
+	n, err := strconv.Atoi(q.Get("limit"))
 	if err != nil || n < 0 {
-		return 0, fmt.Errorf("limit=%s: give a number, or 0 for all", text)
+		return 0, fmt.Errorf("limit=%q: give a number, or 0 for all", q.Get("limit"))
 	}
 	return n, nil
+}
+
+// namespaceOf returns the namespace that a report is about; empty, also if none is given, is all namespaces.
+func namespaceOf(q url.Values) (string, error) {
+	name := q.Get("namespace")
+	if name != "" && len(validation.IsDNS1123Label(name)) != 0 {
+		return "", fmt.Errorf("namespace=%q: give the name of a namespace, or none for all namespaces", name)
+	}
+	return name, nil
+}
+
+// keysOf returns the objects that a report is about.
+func keysOf(q url.Values) (keys []graph.Key, err error) {
+	for _, named := range q["object"] {
+		resource, uid, _ := strings.Cut(named, "/")
+		if resource == "" || uid == "" {
+			return nil, fmt.Errorf("object=%q: give an object as its resource, with its group, and UID: deployments.apps/UID", named)
+		}
+		keys = append(keys, graph.Key{Resource: schema.ParseGroupResource(resource), UID: types.UID(uid)})
+	}
+	return keys, nil
 }
 
 func picture(w http.ResponseWriter, r *http.Request, c Collector) {
 	var uids []types.UID
 	for _, uid := range r.URL.Query()["uid"] {
+		if uid == "" {
+			answer(w, http.StatusBadRequest, Problem{"uid: give the UID of an object, or no uid for the whole graph"})
+			return
+		}
 		uids = append(uids, types.UID(uid))
 	}
 	w.Header().Set("Content-Type", "text/vnd.graphviz")

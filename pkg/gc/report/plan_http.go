@@ -7,13 +7,9 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
-	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/reap-dev/reap/pkg/gc/graph"
 	"github.com/reap-dev/reap/pkg/gc/plan"
 )
 
@@ -37,14 +33,10 @@ func planRequest(v url.Values) (q PlanRequest, err error) {
 	switch q.Policy = v.Get("policy"); metav1.DeletionPropagation(q.Policy) {
 	case "", metav1.DeletePropagationBackground, metav1.DeletePropagationForeground, metav1.DeletePropagationOrphan:
 	default:
-		return q, fmt.Errorf("policy=%s: give Background, Foreground or Orphan", q.Policy)
+		return q, fmt.Errorf("policy=%q: give Background, Foreground or Orphan", q.Policy)
 	}
-	for _, named := range v["object"] {
-		resource, uid, _ := strings.Cut(named, "/")
-		if resource == "" || uid == "" {
-			return q, fmt.Errorf("object=%s: give an object as its resource, with its group, and UID: deployments.apps/UID", named)
-		}
-		q.Targets = append(q.Targets, graph.Key{Resource: schema.ParseGroupResource(resource), UID: types.UID(uid)})
+	if q.Targets, err = keysOf(v); err != nil {
+		return q, err
 	}
 	if len(q.Targets) == 0 {
 		return q, errors.New("give at least one object=, as its resource and UID")

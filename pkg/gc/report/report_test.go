@@ -308,12 +308,19 @@ func TestHandler(t *testing.T) {
 		{nil, "GET", "/reap/v1/plan?object=pods/u&limit=-1", 400, "limit"},
 		{nil, "GET", "/reap/v1/none", 404, "/reap/v1/none"},
 		{nil, "GET", "/reap/v1/lint?namespace=ns&limit=7", 200, "{ns 7}"},
-		{nil, "GET", "/reap/v1/lint?limit=-1", 400, "limit=-1"},
+		{nil, "GET", "/reap/v1/lint?limit=-1", 400, `limit=\"-1\"`},
+		{nil, "GET", "/reap/v1/lint?limit=", 400, "give a number"},
+		{nil, "GET", "/reap/v1/lint?namespace=", 200, "{ 0}"}, // as the commands ask
+		{nil, "GET", "/reap/v1/lint?namespace=No%20Such", 400, "namespace"},
+		{nil, "GET", "/reap/v1/tree?namespace=a/b", 400, "namespace"},
+		{nil, "GET", "/reap/v1/plan?object=pods/u&limit=1&limit=2", 400, "once"},
 		{nil, "GET", "/reap/v1/tree?object=deployments.apps/u&object=x/v&limit=3", 200, "{[{deployments.apps u} {x v}]  3}"},
 		{nil, "GET", "/reap/v1/tree?namespace=ns", 200, "{[] ns 0}"},
 		{nil, "GET", "/reap/v1/tree?object=deployments.apps/none", 404, "not seen"},
 		{nil, "GET", "/reap/v1/tree?object=deployments.apps", 400, "deployments.apps"},
-		{nil, "GET", "/reap/v1/tree?limit=x", 400, "limit=x"},
+		{nil, "GET", "/reap/v1/tree?limit=x", 400, `limit=\"x\"`},
+		{nil, "GET", GraphPaths[0] + "?uid=u&uid=", 400, "UID"},
+		{nil, "GET", GraphPaths[1] + "?UID=u", 400, "give only uid"},
 		{nil, "POST", "/reap/v1/status", http.StatusMethodNotAllowed, "read"},
 	} {
 		if step.set != nil {
@@ -321,6 +328,13 @@ func TestHandler(t *testing.T) {
 		}
 		if code, body := get(step.method, step.path); code != step.code || !strings.Contains(body, step.says) {
 			t.Errorf("%s %s: %d %s", step.method, step.path, code, body)
+		}
+	}
+	for _, e := range endpoints {
+		for _, query := range []string{"nonsense=1", "limit=%zz", string(e.takes) + ";"} {
+			if code, body := get("GET", Root+e.name+"?"+query); code != http.StatusBadRequest {
+				t.Errorf("%s?%s: %d %s", e.name, query, code, body)
+			}
 		}
 	}
 }
