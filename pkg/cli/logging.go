@@ -15,6 +15,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/reap-dev/reap/pkg/config"
+	"github.com/reap-dev/reap/pkg/datastore"
 	"github.com/reap-dev/reap/pkg/datastore/outage"
 	"github.com/reap-dev/reap/pkg/etcdlog"
 )
@@ -35,6 +36,7 @@ func configureLogging(options config.Log, out io.Writer, down *outage.Outage) er
 	logrus.SetFormatter(componentFormatter{formatter(options.Format, out), level, out, down})
 	others := othersLogger(out, level)
 	etcdlog.SendTo(others)
+	datastore.LogDriversTo(others)
 	return routeKlog(level, others)
 }
 
