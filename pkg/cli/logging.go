@@ -180,6 +180,9 @@ var passing = []string{
 	`Error while syncing ConfigMap: namespaces "kube-system" not found`,
 	// The controllers start again in the same process, after it has lost its lease: their metrics are there and go on.
 	"unable to register metrics: duplicate metrics collector registration attempted",
+	// The datastore tells of these itself, and at growing intervals: "datastore: …" marks them within the server.
+	"[datastore: ",
+	"the database could not be used: ",
 	// The server stops: what was under way is cut off.
 	" signal received",
 	// Who logs these looks again at once.

@@ -221,7 +221,7 @@ func Start(ctx context.Context, o Options) (*Store, error) {
 		return nil, fmt.Errorf("using the datastore (%s): %w", scheme(endpointURL), withoutPassword(err, endpointURL))
 	}
 	if s.disk == nil && o.Outage != nil {
-		if err := s.watch(o, endpointURL); err != nil {
+		if err := s.watch(o, endpointURL, &k.kine.hidden); err != nil {
 			s.Stop()
 			return nil, fmt.Errorf("watching the datastore (%s): %w", scheme(endpointURL), withoutPassword(err, endpointURL))
 		}
@@ -286,8 +286,9 @@ func (o Options) await(ctx context.Context, endpointURL string) error {
 	return outage.Await(ctx, o.Away, func(ctx context.Context) error { return withoutPassword(ask(ctx), endpointURL) }, refusesUs, waiting)
 }
 
-// watch starts asking the database at endpointURL whether it answers, and an etcd elsewhere whether it takes writes.
-func (s *Store) watch(o Options, endpointURL string) error {
+// watch starts asking the database at endpointURL whether it answers, and an etcd elsewhere whether it takes writes. Clients are not shown
+// the hidden errors, but the log is.
+func (s *Store) watch(o Options, endpointURL string, hidden *lastError) error {
 	c, err := clientv3.New(clientv3.Config{Endpoints: s.Endpoints})
 	if err != nil {
 		return err
@@ -301,7 +302,7 @@ func (s *Store) watch(o Options, endpointURL string) error {
 			if err == nil && !s.kine {
 				s.lookForAlarm(ctx, c)
 			}
-			return withoutPassword(err, endpointURL)
+			return withoutPassword(hidden.instead(err), endpointURL)
 		})
 		if err != nil {
 			s.away <- err

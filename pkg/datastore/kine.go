@@ -39,6 +39,7 @@ type kine struct {
 	rows      *group                  // of SQLite
 	disk      *disk                   // of SQLite
 	writable  *writable               // of any other database
+	hidden    lastError               // of any other database
 }
 
 // startKine opens the database and serves it. The end of ctx abandons that; not every driver notices it while it
@@ -95,7 +96,7 @@ func startKine(ctx context.Context, o Options, endpointURL string, sock *socket)
 		k.grpc = newGRPCServer(api)
 	} else {
 		api.writable = k.writable
-		k.grpc = newGRPCServer(api, neutralErrors()...)
+		k.grpc = newGRPCServer(api, k.hidden.hide()...)
 	}
 	k.wg.Go(func() {
 		if err := k.grpc.Serve(listener); err != nil && !errors.Is(err, grpc.ErrServerStopped) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync/atomic"
 
 	"github.com/sirupsen/logrus"
 	"go.etcd.io/etcd/api/v3/etcdserverpb"
@@ -19,9 +20,23 @@ var errAway = &trouble{kind: unavailable, err: errors.New("it does not answer, o
 // awayText is errAway without its mark.
 var awayText = strings.TrimPrefix(errAway.Error(), markUnavailable)
 
+// lastError is the last error of a database elsewhere that clients were not shown.
+type lastError struct{ p atomic.Pointer[error] }
+
+// instead returns the last error in place of errAway.
+func (l *lastError) instead(err error) error {
+	if err == nil {
+		return nil
+	}
+	if last := l.p.Load(); last != nil && strings.Contains(status.Convert(err).Message(), awayText) {
+		return *last
+	}
+	return err
+}
+
 // neutral returns an error of a database elsewhere without its details, and logs them. What kine itself says is an etcd's answer, and
 // what reap says names nothing.
-func neutral(ctx context.Context, method string, err error) error {
+func (l *lastError) neutral(ctx context.Context, method string, err error) error {
 	if err == nil || ctx.Err() != nil || errors.Is(err, context.Canceled) {
 		return err
 	}
@@ -31,6 +46,7 @@ func neutral(ctx context.Context, method string, err error) error {
 	if !isWrite(method) { // of which tellFailed tells, with the key
 		logrus.WithError(err).Warn("the datastore cannot read")
 	}
+	l.p.Store(&err)
 	return errAway
 }
 
@@ -38,15 +54,15 @@ func isWrite(method string) bool {
 	return strings.HasSuffix(method, "/Txn") || strings.HasSuffix(method, "/Put")
 }
 
-// neutralErrors lets a gRPC server answer with neutral errors.
-func neutralErrors() []grpc.ServerOption {
+// hide lets a gRPC server answer with neutral errors.
+func (l *lastError) hide() []grpc.ServerOption {
 	return []grpc.ServerOption{
 		grpc.UnaryInterceptor(func(ctx context.Context, request any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
 			answer, err := handle(ctx, request)
-			return answer, neutral(ctx, info.FullMethod, err)
+			return answer, l.neutral(ctx, info.FullMethod, err)
 		}),
 		grpc.StreamInterceptor(func(server any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handle grpc.StreamHandler) error {
-			return neutral(stream.Context(), info.FullMethod, handle(server, stream))
+			return l.neutral(stream.Context(), info.FullMethod, handle(server, stream))
 		}),
 	}
 }

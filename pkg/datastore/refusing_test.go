@@ -156,6 +156,10 @@ func testDatabaseThatRefuses(t *testing.T, r refuser) {
 			t.Errorf("a %s without the database is answered with %d, %q (%v)", what, code, text, err)
 		}
 	}
+	_, err = c.Get(ctx, "/first")
+	if hidden := s.engine.(*kine).hidden.instead(err); hidden == nil || strings.Contains(hidden.Error(), awayText) {
+		t.Errorf("the log gets %v", hidden)
+	}
 }
 
 // TestReasonsOfADatabaseElsewhere: the errors of PostgreSQL and MySQL, also where something is wrapped around them.

@@ -63,6 +63,9 @@ func (e etcdAPI) Txn(ctx context.Context, r *etcdserverpb.TxnRequest) (*etcdserv
 	if len(r.Compare) > 0 {
 		e.tellFailed(r.Compare[0].Key, err)
 	}
+	if e.writable != nil && err == nil && answer.Succeeded {
+		e.writable.trust()
+	}
 	return answer, err
 }
 

@@ -36,6 +36,7 @@ func newRefusals(metrics prometheus.Registerer) *prometheus.GaugeVec {
 type writable struct {
 	gauge   *prometheus.GaugeVec
 	doubted chan struct{} // one token: a write was not taken
+	taken   chan struct{} // one token: a write was taken while they are refused
 
 	// mu protects what follows.
 	mu      sync.Mutex
@@ -44,13 +45,24 @@ type writable struct {
 }
 
 func newWritable(metrics prometheus.Registerer) *writable {
-	return &writable{gauge: newRefusals(metrics), doubted: make(chan struct{}, 1)}
+	return &writable{gauge: newRefusals(metrics), doubted: make(chan struct{}, 1), taken: make(chan struct{}, 1)}
 }
 
 // doubt is told of a write that the database has not taken.
 func (w *writable) doubt() {
 	select {
 	case w.doubted <- struct{}{}:
+	default:
+	}
+}
+
+// trust is told of a write that the database has taken.
+func (w *writable) trust() {
+	if w.why() == "" {
+		return
+	}
+	select {
+	case w.taken <- struct{}{}:
 	default:
 	}
 }
@@ -78,6 +90,7 @@ func (w *writable) keep(ctx context.Context, try func(context.Context) error) {
 			select {
 			case <-ctx.Done():
 				return
+			case <-w.taken:
 			case <-time.After(pause):
 			}
 		}
