@@ -162,6 +162,23 @@ func testDatabaseThatRefuses(t *testing.T, r refuser) {
 	}
 }
 
+// TestStartWaitsForADatabaseElsewhere as long as it may, and asks the service manager for the time.
+func TestStartWaitsForADatabaseElsewhere(t *testing.T) {
+	level := logrus.GetLevel()
+	logrus.SetLevel(logrus.FatalLevel) // it would tell of it
+	t.Cleanup(func() { logrus.SetLevel(level) })
+	for _, endpoint := range []string{"postgres://user:hunter2@127.0.0.1:1/x", "mysql://user:hunter2@127.0.0.1:1/x"} {
+		waits := 0
+		_, err := Start(t.Context(), Options{
+			Dir: t.TempDir(), Endpoint: endpoint, Metrics: prometheus.NewRegistry(),
+			Outage: outage.New(), Away: 200 * time.Millisecond, Waiting: func() { waits++ }, StartTimeout: time.Minute,
+		})
+		if err == nil || !strings.Contains(err.Error(), "has not answered for 200ms (--datastore-timeout)") || strings.Contains(err.Error(), "hunter2") || waits == 0 {
+			t.Errorf("%s: %v after %d waits", endpoint, err, waits)
+		}
+	}
+}
+
 // TestReasonsOfADatabaseElsewhere: the errors of PostgreSQL and MySQL, also where something is wrapped around them.
 func TestReasonsOfADatabaseElsewhere(t *testing.T) {
 	for _, c := range []struct {
