@@ -203,7 +203,8 @@ func Start(ctx context.Context, o Options) (*Store, error) {
 		sock.close()
 		return nil, fmt.Errorf("opening the datastore (%s): %w", scheme(endpointURL), withoutPassword(k.err, endpointURL))
 	}
-	s := &Store{Endpoints: k.kine.endpoints, Compacts: compactEvery(endpointURL) > 0, Client: k.kine.client, engine: k.kine, kine: k.kine.grpc != nil, socket: sock, disk: k.kine.disk, writable: k.kine.writable}
+	s := &Store{Endpoints: k.kine.endpoints, Compacts: compactEvery(endpointURL) > 0, Client: k.kine.client, engine: k.kine, kine: k.kine.grpc != nil, socket: sock, disk: k.kine.disk}
+	s.writable = k.kine.writable
 	if o.Endpoint == "" {
 		s.verify = func(ctx context.Context, progress func(done, all int64)) (Checked, error) {
 			return verifySQLite(ctx, o.Dir, progress)
