@@ -180,6 +180,11 @@ func (s *Server) build(ctx context.Context, o Options) (*aggregatorapiserver.API
 		connect = inProcess(o.Client)
 		checkProgress(ctx, o.Client())
 	}
+	if o.CommandLine == nil {
+		for _, c := range []*genericapiserver.Config{config.KubeAPIs.ControlPlane.Generic, &config.Aggregator.GenericConfig.Config, &config.ApiExtensions.GenericConfig.Config} {
+			livenessOfTheProcess(c)
+		}
+	}
 	if err := useStores(config, connect, &s.damage); err != nil {
 		return nil, nil, fmt.Errorf("configuring the API server: %w", err)
 	}

@@ -15,6 +15,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/reap-dev/reap/pkg/config"
+	"github.com/reap-dev/reap/pkg/datastore"
 	"github.com/reap-dev/reap/pkg/datastore/outage"
 	"github.com/reap-dev/reap/pkg/escape"
 	"github.com/reap-dev/reap/pkg/etcdlog"
@@ -36,6 +37,7 @@ func configureLogging(options config.Log, out io.Writer, down *outage.Outage) er
 	logrus.SetFormatter(componentFormatter{formatter(options.Format, out), level, out, down})
 	others := othersLogger(out, level)
 	etcdlog.SendTo(others)
+	datastore.LogDriversTo(others)
 	return routeKlog(level, others)
 }
 
@@ -187,6 +189,9 @@ var passing = []string{
 	`Error while syncing ConfigMap: namespaces "kube-system" not found`,
 	// The controllers start again in the same process, after it has lost its lease: their metrics are there and go on.
 	"unable to register metrics: duplicate metrics collector registration attempted",
+	// The datastore tells of these itself, and at growing intervals: "datastore: …" marks them within the server.
+	"[datastore: ",
+	"the database could not be used: ",
 	// The server stops: what was under way is cut off.
 	" signal received",
 	// Who logs these looks again at once.

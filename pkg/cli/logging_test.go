@@ -77,6 +77,8 @@ func TestKlogGoesThroughLogrus(t *testing.T) {
 			klog.ErrorS(errors.New(`namespaces "kube-system" not found`), "Error while syncing ConfigMap")
 		},
 		"metrics again": func() { klog.ErrorS(again, "unable to register metrics") },
+		"datastore":     func() { klog.ErrorS(errors.New("rpc error: desc = [datastore: unavailable] the"), "Unhandled Error") },
+		"datastore's":   func() { klog.ErrorS(errors.New("the database could not be used: it"), "Failed to update lease") },
 		"contextual":    func() { klog.Background().WithName("part").V(2).Info("v2") },
 		"contextual 5":  func() { klog.Background().WithValues("k", "v").V(5).Info("v5") },
 		"contextual 9":  func() { klog.Background().V(9).Info("v9") },
@@ -86,12 +88,12 @@ func TestKlogGoesThroughLogrus(t *testing.T) {
 		"info":  {"errorf": "warning", "errorS": "warning"},
 		"debug": {
 			"errorf": "warning", "errorS": "warning", "warning": "debug", "behind": "debug", "half a pair": "debug", "start line": "debug",
-			"start error": "debug", "metrics again": "debug",
+			"start error": "debug", "metrics again": "debug", "datastore": "debug", "datastore's": "debug",
 			"infof": "debug", "v2": "debug", "infoS": "debug", "contextual": "debug",
 		},
 		"trace": {
 			"errorf": "warning", "errorS": "warning", "warning": "debug", "behind": "debug", "half a pair": "debug", "start line": "debug",
-			"start error": "debug", "metrics again": "debug",
+			"start error": "debug", "metrics again": "debug", "datastore": "debug", "datastore's": "debug",
 			"infof": "debug", "v2": "debug", "infoS": "debug", "contextual": "debug",
 			// klog's own line does not say its V-level.
 			"v5": "debug", "contextual 5": "trace",
@@ -204,7 +206,7 @@ func TestWarningsAreDebugWhileTheDatastoreIsDown(t *testing.T) {
 			ended := make(chan struct{})
 			go func() {
 				defer close(ended)
-				down.Watch(ctx, func(context.Context) error {
+				_ = down.Watch(ctx, 0, func(context.Context) error {
 					<-asked
 					if isDown {
 						return errors.New("connection refused")
@@ -250,7 +252,7 @@ func TestFatalErrorIsShownAtOnce(t *testing.T) {
 		ended := make(chan struct{})
 		go func() {
 			defer close(ended)
-			down.Watch(ctx, func(ctx context.Context) error { <-ctx.Done(); return nil })
+			_ = down.Watch(ctx, 0, func(ctx context.Context) error { <-ctx.Done(); return nil }) // without a limit
 		}()
 		for !down.Hold(func(bool) {}) { // until somebody watches
 			runtime.Gosched()

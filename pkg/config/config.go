@@ -32,6 +32,8 @@ type Server struct {
 	// DatastoreEndpoint is a kine endpoint; "" means SQLite in the data directory, and EmbeddedEtcd an etcd there. Never
 	// print it: it may hold a password.
 	DatastoreEndpoint string
+	// DatastoreTimeout bounds how long a datastore elsewhere may not answer before the server ends; 0 means for ever.
+	DatastoreTimeout time.Duration
 	// SQLiteSynchronous is "normal" or "full", as in SQLite's pragma.
 	SQLiteSynchronous string
 	// DatastoreReserve is how many MiB of the disk are kept for deletions when it is full; 0 means none.

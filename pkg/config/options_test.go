@@ -10,6 +10,7 @@ import (
 var twoValues = map[string][2]string{
 	"data-dir":                      {"/a", "/b"},
 	"datastore-endpoint":            {"postgres://a/reap", "mysql://b"},
+	"datastore-timeout":             {"5m", "1h"},
 	"sqlite-synchronous":            {"normal", "full"},
 	"datastore-reserve":             {"0", "32"},
 	"bind-address":                  {"10.0.0.1", "::1"},

@@ -49,6 +49,10 @@ func (s *Server) options() []*option {
 			usage: "keep objects in PostgreSQL, MySQL or etcd, which several servers can share; etcd without an address " +
 				"is an etcd of this server alone, in the data directory (default: SQLite in the data directory)",
 		}),
+		durationOption(&s.DatastoreTimeout, notNegative(acceptForEver), acceptForEver, option{
+			name: "datastore-timeout", category: categoryStorage, placeholder: "DURATION",
+			usage: "how long a datastore elsewhere may not answer, at the start and later, before the server ends with an error; 0: for ever",
+		}),
 		stringOption(&s.SQLiteSynchronous, asIs(oneOf(synchronousLevels)), option{
 			name: "sqlite-synchronous", category: categoryStorage, placeholder: "LEVEL",
 			usage: "full or normal: full syncs every write before it is acknowledged, so that a power cut loses none; normal " +

@@ -56,6 +56,7 @@ func (s Server) Validate() error {
 		{"https-listen-port", checkPort(s.HTTPSListenPort)},
 		{"tls-san", each(s.TLSSANs, checkSAN)},
 		{"datastore-endpoint", checkEndpoint(s.DatastoreEndpoint)},
+		{"datastore-timeout", notNegative(acceptForEver)(s.DatastoreTimeout)},
 		{"sqlite-synchronous", oneOf(synchronousLevels)(s.SQLiteSynchronous)},
 		{"datastore-reserve", checkReserve(s.DatastoreReserve)},
 		{"accept-revision", checkRevision(s.AcceptRevision)},

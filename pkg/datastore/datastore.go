@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"golang.org/x/sys/unix"
@@ -47,9 +48,13 @@ type Options struct {
 	// Metrics receives kine's series. It must not have them yet: kine registers
 	// once in a process.
 	Metrics prometheus.Registerer
-	// Outage watches a database elsewhere; nil for nobody does.
+	// Outage watches a database elsewhere, and Start waits for it; nil for neither.
 	Outage *outage.Outage
-	// StartTimeout bounds Start. An unreachable database fails after it. An embedded etcd has longer, the larger its files are.
+	// Away bounds how long that database may not answer, in Start and later; 0 means for ever.
+	Away time.Duration
+	// Waiting is called from time to time while Start waits for that database; nil for nothing.
+	Waiting func()
+	// StartTimeout bounds Start once the database answers. An embedded etcd has longer, the larger its files are.
 	StartTimeout time.Duration
 }
 
@@ -67,6 +72,10 @@ type Store struct {
 	kine   bool // the engine is a database behind kine
 	socket *socket
 	disk   *disk // nil if the database is elsewhere
+	// writable is of a database elsewhere; nil for any other.
+	writable *writable
+	// away has the reason once a database elsewhere has not answered for too long.
+	away chan error
 	// verify is Verify on a thread of its own; nil if the database is elsewhere.
 	verify func(ctx context.Context, progress func(done, all int64)) (Checked, error)
 	// doubtful is true while nothing may be compacted; nil if the database is elsewhere.
@@ -88,6 +97,30 @@ func (s *Store) Refusal() (code int, text string) {
 		return 0, ""
 	}
 	return Explain(t.Error())
+}
+
+// Trouble says why the datastore takes no writes, also where each write finds that out by itself; "" while it does.
+func (s *Store) Trouble() string {
+	if s.writable != nil {
+		return s.writable.why()
+	}
+	_, text := s.Refusal()
+	return text
+}
+
+// Explain is the package's Explain for the answers of an API server that uses the store.
+func (s *Store) Explain(message string) (code int, text string) {
+	if s.writable != nil && !s.kine {
+		return explainEtcd(message)
+	}
+	code, text = Explain(message)
+	if s.writable == nil || code == 0 || text == awayText {
+		return code, text
+	}
+	if why := s.writable.why(); why != "" { // which is more than the write that failed knows
+		return code, why
+	}
+	return code, text
 }
 
 // Revision returns the latest revision whose write has been acknowledged.
@@ -114,6 +147,8 @@ func (s *Store) Wait(ctx context.Context) error {
 		return s.disk.refusal()
 	case <-s.ended:
 		return errors.New("etcd has stopped: see the log")
+	case err := <-s.away:
+		return err
 	}
 }
 
@@ -130,8 +165,14 @@ func Start(ctx context.Context, o Options) (*Store, error) {
 			return nil, err
 		}
 		endpointURL = dsn
-	} else if _, err := passwordsIn(endpointURL); err != nil { // drivers log pieces of such an endpoint
-		return nil, fmt.Errorf("opening the datastore (%s): %w", scheme(endpointURL), err)
+	} else {
+		var err error
+		if endpointURL, err = driversEndpoint(endpointURL); err == nil && o.Outage != nil {
+			err = o.await(ctx, endpointURL)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("opening the datastore (%s): %w", scheme(o.Endpoint), err)
+		}
 	}
 	sock, err := newSocket(o.Dir, "kine.sock")
 	if err != nil {
@@ -166,6 +207,7 @@ func Start(ctx context.Context, o Options) (*Store, error) {
 	}
 	s := &Store{Endpoints: k.kine.endpoints, Compacts: compactEvery(endpointURL) > 0, Client: k.kine.client, engine: k.kine, kine: k.kine.grpc != nil, socket: sock, disk: k.kine.disk}
 	s.clean = func(err error) error { return withoutPassword(err, endpointURL) }
+	s.writable = k.kine.writable
 	if o.Endpoint == "" {
 		s.verify = func(ctx context.Context, progress func(done, all int64)) (Checked, error) {
 			return verifySQLite(ctx, o.Dir, progress)
@@ -173,12 +215,17 @@ func Start(ctx context.Context, o Options) (*Store, error) {
 		s.doubtful = &k.kine.rows.doubtful
 		s.doubtful.Store(o.VerifyFirst)
 	}
-	if err := s.try(startCtx); err != nil {
+	err = s.try(startCtx)
+	if s.writable != nil && errors.Is(err, rpctypes.ErrNoSpace) { // an etcd elsewhere, whose operator makes room
+		s.writable.saw(&trouble{kind: full, err: errQuota})
+		err = nil
+	}
+	if err != nil {
 		s.Stop()
 		return nil, fmt.Errorf("using the datastore (%s): %w", scheme(endpointURL), withoutPassword(err, endpointURL))
 	}
 	if s.disk == nil && o.Outage != nil {
-		if err := s.watch(o.Outage, endpointURL); err != nil {
+		if err := s.watch(o, endpointURL, &k.kine.hidden); err != nil {
 			s.Stop()
 			return nil, fmt.Errorf("watching the datastore (%s): %w", scheme(endpointURL), withoutPassword(err, endpointURL))
 		}
@@ -230,19 +277,40 @@ func (s *Store) Stop() {
 	s.socket.close()
 }
 
-// watch starts asking the database at endpointURL whether it answers.
-func (s *Store) watch(o *outage.Outage, endpointURL string) error {
+// await returns when the database at endpointURL answers. The error is that it refuses the server, or has not answered for too long.
+func (o Options) await(ctx context.Context, endpointURL string) error {
+	ask, err := asks(endpointURL)
+	if err != nil {
+		return withoutPassword(err, endpointURL)
+	}
+	waiting := o.Waiting
+	if waiting == nil {
+		waiting = func() {}
+	}
+	return outage.Await(ctx, o.Away, func(ctx context.Context) error { return withoutPassword(ask(ctx), endpointURL) }, refusesUs, waiting)
+}
+
+// watch starts asking the database at endpointURL whether it answers, and an etcd elsewhere whether it takes writes. Clients are not shown
+// the hidden errors, but the log is.
+func (s *Store) watch(o Options, endpointURL string, hidden *lastError) error {
 	c, err := clientv3.New(clientv3.Config{Endpoints: s.Endpoints})
 	if err != nil {
 		return err
 	}
 	ctx, cancel := context.WithCancel(context.Background())
+	s.away = make(chan error, 1)
 	var watching sync.WaitGroup
 	watching.Go(func() {
-		o.Watch(ctx, func(ctx context.Context) error {
+		err := o.Outage.Watch(ctx, o.Away, func(ctx context.Context) error {
 			_, err := c.Get(ctx, canary)
-			return withoutPassword(err, endpointURL)
+			if err == nil && !s.kine {
+				s.lookForAlarm(ctx, c)
+			}
+			return withoutPassword(hidden.instead(err), endpointURL)
 		})
+		if err != nil {
+			s.away <- err
+		}
 	})
 	s.unwatch = func() {
 		cancel()
@@ -250,6 +318,21 @@ func (s *Store) watch(o *outage.Outage, endpointURL string) error {
 		_ = c.Close() // it has only read
 	}
 	return nil
+}
+
+// lookForAlarm asks an etcd elsewhere whether its quota is used up. One that does not tell us is taken for one that has room.
+func (s *Store) lookForAlarm(ctx context.Context, c *clientv3.Client) {
+	answer, err := c.AlarmList(ctx)
+	if err != nil {
+		return
+	}
+	for _, a := range answer.Alarms {
+		if a.Alarm == etcdserverpb.AlarmType_NOSPACE {
+			s.writable.saw(&trouble{kind: full, err: errQuota})
+			return
+		}
+	}
+	s.writable.saw(nil)
 }
 
 // canary is the key that a start writes and reads back.

@@ -45,17 +45,10 @@ func newDisk(dir string, reserveSize int64, metrics prometheus.Registerer) *disk
 	d := &disk{
 		dir:     dir,
 		reserve: &reserve{path: filepath.Join(dir, "reserve"), size: reserveSize},
-		gauge: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "reap_datastore_refuses_writes",
-			Help: "1 while the disk of the database takes no writes, by reason: full, readonly, unavailable, unsynced.",
-		}, []string{"reason"}),
-		tried:  make(chan struct{}, 1),
-		broken: make(chan struct{}),
+		gauge:   newRefusals(metrics),
+		tried:   make(chan struct{}, 1),
+		broken:  make(chan struct{}),
 	}
-	for kind := range reasons {
-		d.gauge.WithLabelValues(reasons[kind])
-	}
-	metrics.MustRegister(d.gauge)
 	return d
 }
 

@@ -38,6 +38,8 @@ type kine struct {
 	sqlite    *backend                // nil for any other database
 	rows      *group                  // of SQLite
 	disk      *disk                   // of SQLite
+	writable  *writable               // of any other database
+	hidden    lastError               // of any other database
 }
 
 // startKine opens the database and serves it. The end of ctx abandons that; not every driver notices it while it
@@ -67,6 +69,7 @@ func startKine(ctx context.Context, o Options, endpointURL string, sock *socket)
 		if err != nil {
 			return nil, err
 		}
+		k.writable = newWritable(o.Metrics)
 		if elsewhere == nil {
 			k.endpoints = strings.Split(endpointURL, ",")
 			return k, nil
@@ -76,6 +79,9 @@ func startKine(ctx context.Context, o Options, endpointURL string, sock *socket)
 			return nil, err
 		}
 		b = shared{compacted}
+		k.wg.Go(func() {
+			k.writable.keep(driverCtx, func(ctx context.Context) error { return rewrite(ctx, compacted.log()) })
+		})
 	}
 	if err := b.Start(driverCtx); err != nil {
 		return nil, fmt.Errorf("starting kine: %w", err)
@@ -86,7 +92,12 @@ func startKine(ctx context.Context, o Options, endpointURL string, sock *socket)
 		return nil, err
 	}
 	api := newEtcdAPI(b)
-	k.grpc = newGRPCServer(api)
+	if k.sqlite != nil {
+		k.grpc = newGRPCServer(api)
+	} else {
+		api.writable = k.writable
+		k.grpc = newGRPCServer(api, k.hidden.hide()...)
+	}
 	k.wg.Go(func() {
 		if err := k.grpc.Serve(listener); err != nil && !errors.Is(err, grpc.ErrServerStopped) {
 			logrus.WithError(err).Error("the datastore's socket has failed")

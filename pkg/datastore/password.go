@@ -11,7 +11,7 @@ import (
 var (
 	errNoURL = errors.New("the endpoint is no URL: percent-encode special characters in the user, the password and the parameters, " +
 		"such as %2F for a slash, and give the port as a number (it is not shown, since it may hold a password)")
-	errNoDSN = errors.New("the endpoint is not of the form mysql://user:password@tcp(host:3306)/database: end it with a slash and the database, " +
+	errNoDSN = errors.New("the endpoint is not of the form mysql://user:password@host:3306/database, or with tcp(host:3306) or unix(PATH) in place of host:3306: end it with a slash and the database, " +
 		"and percent-encode special characters in the parameters (it is not shown, since it may hold a password)")
 )
 

@@ -19,15 +19,15 @@ import (
 )
 
 // newGRPCServer returns the server that kine answers on.
-func newGRPCServer(api etcdAPI) *grpc.Server {
+func newGRPCServer(api etcdAPI, options ...grpc.ServerOption) *grpc.Server {
 	// The values are those of etcd's own server, which kine takes too.
-	s := grpc.NewServer(
+	s := grpc.NewServer(append(options,
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second}),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: 2 * time.Hour, Timeout: 20 * time.Second}),
 		grpc.MaxConcurrentStreams(math.MaxUint32),
 		grpc.MaxRecvMsgSize(maxRequest),
 		grpc.MaxSendMsgSize(math.MaxInt32),
-	)
+	)...)
 	etcdserverpb.RegisterKVServer(s, api)
 	etcdserverpb.RegisterWatchServer(s, api)
 	etcdserverpb.RegisterLeaseServer(s, api)
@@ -42,7 +42,8 @@ const maxRequest = 2 << 20
 // etcdAPI is kine's, but for streams.
 type etcdAPI struct {
 	*server.KVServerBridge
-	watches *watch.Hub // nil for kine's own
+	watches  *watch.Hub // nil for kine's own
+	writable *writable  // of a database elsewhere; nil for SQLite
 }
 
 func newEtcdAPI(b server.Backend) etcdAPI {
@@ -60,7 +61,10 @@ func (e etcdAPI) Txn(ctx context.Context, r *etcdserverpb.TxnRequest) (*etcdserv
 	}
 	answer, err := e.KVServerBridge.Txn(ctx, r)
 	if len(r.Compare) > 0 {
-		tellFailed(r.Compare[0].Key, err)
+		e.tellFailed(r.Compare[0].Key, err)
+	}
+	if e.writable != nil && err == nil && answer.Succeeded {
+		e.writable.trust()
 	}
 	return answer, err
 }
@@ -68,16 +72,25 @@ func (e etcdAPI) Txn(ctx context.Context, r *etcdserverpb.TxnRequest) (*etcdserv
 // Put is Txn's sibling, which the API server does not use.
 func (e etcdAPI) Put(ctx context.Context, r *etcdserverpb.PutRequest) (*etcdserverpb.PutResponse, error) {
 	answer, err := e.KVServerBridge.Put(ctx, r)
-	tellFailed(r.Key, err)
+	e.tellFailed(r.Key, err)
 	return answer, err
 }
 
 // tellFailed logs that a key could not be written. kine's own message has the value in it, and so what a Secret holds: the log
 // leaves it out (IsWithValue).
-func tellFailed(key []byte, err error) {
-	if err != nil && !errors.Is(err, context.Canceled) {
-		logrus.WithError(err).WithField("key", string(key)).Warn("the datastore cannot write")
+func (e etcdAPI) tellFailed(key []byte, err error) {
+	if err == nil || errors.Is(err, context.Canceled) {
+		return
 	}
+	log := logrus.WithError(err).WithField("key", string(key))
+	if e.writable != nil {
+		e.writable.doubt()
+		if e.writable.why() != "" { // of which the log tells at growing intervals
+			log.Debug("the datastore cannot write")
+			return
+		}
+	}
+	log.Warn("the datastore cannot write")
 }
 
 // IsWithValue reports whether a message of kine v0.17.5 holds the request that has failed, with the value that was to be written.

@@ -26,8 +26,10 @@ func (s shared) CurrentRevision(ctx context.Context) (int64, error) {
 	return revision, err
 }
 
-// errNotFound is the answer to a creation that cannot be found afterwards.
-var errNotFound = errors.New("the key is not there any more, or not yet: at which revision it was created, if it was, is unknown")
+// errNotFound is the answer to a creation that cannot be found afterwards. kine v0.17.5 drops the error of a creation that fails, and reports
+// success, if there never was such a key.
+var errNotFound = &trouble{kind: unavailable, err: errors.New("the object is not there after its creation: the database has not taken it, or it was deleted at once. " +
+	"Look whether the database has room, is no replica, and whether its user may write; then try again")}
 
 // errNotTaken is the answer to a write after which the key is as it was. kine v0.17.5 drops the error of a write that fails and answers
 // that another one was faster, which the API server tries again at once until the request ends.

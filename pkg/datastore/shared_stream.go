@@ -28,6 +28,7 @@ func (s *sharedStream) Send(r *etcdserverpb.WatchResponse) error {
 	} else if !r.Created && !r.Canceled && r.Header.Revision < s.sent {
 		return nil
 	}
+	hideReason(r)
 	ctx, cancel := context.WithTimeout(s.Context(), beforeWithin)
 	defer cancel()
 	for _, e := range r.Events {

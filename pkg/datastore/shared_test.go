@@ -254,6 +254,7 @@ func TestSharedWriteThatFailsIsNoConflict(t *testing.T) {
 		"deletion of what is being deleted":      {remove, failing{newest: at(failingAt, false), faster: at(failingAt+1, true)}, false, false},
 		"deletion of any revision":               {removeAny, failing{newest: at(failingAt, false)}, false, false},
 		"creation":                               {create, failing{}, true, false},
+		"creation that fails":                    {create, failing{fails: 100}, false, true},
 		"creation of what exists":                {create, failing{newest: at(failingAt, false)}, false, false},
 		"creation of what was deleted":           {create, failing{newest: at(failingAt, true)}, true, false},
 		"creation of what was deleted, fails":    {create, failing{newest: at(failingAt, true), fails: 100}, false, true},

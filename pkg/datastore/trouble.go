@@ -109,11 +109,35 @@ func Explain(message string) (code int, text string) {
 	if _, text, found := strings.Cut(message, markUnavailable); found {
 		return http.StatusServiceUnavailable, text
 	}
+	if strings.Contains(message, awayText) { // in the answer to a request that another request needed
+		return http.StatusServiceUnavailable, awayText
+	}
 	if strings.Contains(message, noSpace) {
 		return http.StatusInsufficientStorage, "the quota of etcd is used up: delete objects. Reads go on meanwhile, and writes as soon as " +
 			"it has been compacted and defragmented, which the embedded one does by itself (" + noSpace + ")"
 	}
 	return 0, ""
+}
+
+// explainEtcd is Explain for an etcd elsewhere, whose errors the API server gets from its own client: with the address of a member.
+func explainEtcd(message string) (code int, text string) {
+	switch {
+	case strings.Contains(message, noSpace):
+		return http.StatusInsufficientStorage, quotaText
+	case strings.Contains(message, "crypt"): // a service of the user's that encrypts is reached in the same way
+		return 0, ""
+	}
+	for _, away := range etcdAway {
+		if strings.Contains(message, away) {
+			return http.StatusServiceUnavailable, awayText
+		}
+	}
+	return 0, ""
+}
+
+// etcdAway are in the errors of etcd's client, and of an etcd, while there is no etcd that could answer.
+var etcdAway = []string{
+	"rpc error: code = Unavailable", "rpc error: code = DeadlineExceeded", rpctypes.ErrTimeout.Error(), rpctypes.ErrNoLeader.Error(), rpctypes.ErrLeaderChanged.Error(),
 }
 
 // noSpace is what etcd itself says.

@@ -37,7 +37,9 @@ type Options struct {
 	Config *rest.Config
 	// Namespace and Name identify the Lease. All candidates of an election use the same.
 	Namespace, Name string
-	Log             *logrus.Entry
+	// Follows is called, perhaps while this process leads already, when another process is seen to hold the lease.
+	Follows func(holder string)
+	Log     *logrus.Entry
 }
 
 // Lead is the work of a leader. It returns when its context is cancelled, and sends every
@@ -119,6 +121,11 @@ func (c *candidate) serve(ctx context.Context) error {
 				t.ended.Store(true)
 			},
 			OnStoppedLeading: func() {},
+			OnNewLeader: func(holder string) {
+				if holder != "" && holder != c.identity && c.Follows != nil {
+					c.Follows(holder)
+				}
+			},
 		},
 	})
 	if err != nil {

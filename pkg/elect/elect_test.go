@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -242,7 +243,9 @@ func TestNothingIsWrittenAfterALeaseThatWasLost(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		terms := 0
-		err := run(ctx, s, options(), func(ctx context.Context, fence func(*rest.Config) *rest.Config) error {
+		o := options()
+		o.Follows = func(holder string) { t.Errorf("it follows %s, and there is no other", holder) }
+		err := run(ctx, s, o, func(ctx context.Context, fence func(*rest.Config) *rest.Config) error {
 			terms++
 			if terms == 2 {
 				cancel()
@@ -309,13 +312,28 @@ func TestOneLeadsAndTheOtherFollows(t *testing.T) {
 		var running sync.WaitGroup
 		first, endFirst := context.WithCancel(t.Context())
 		second, endSecond := context.WithCancel(t.Context())
-		running.Go(func() { _ = run(first, s, options(), lead("first")) })
+		var followed [2][]string
+		following := func(i int) Options {
+			o := options()
+			o.Follows = func(holder string) {
+				mu.Lock()
+				defer mu.Unlock()
+				followed[i] = append(followed[i], holder)
+			}
+			return o
+		}
+		running.Go(func() { _ = run(first, s, following(0), lead("first")) })
 		synctest.Wait()
-		running.Go(func() { _ = run(second, s, options(), lead("second")) })
+		running.Go(func() { _ = run(second, s, following(1), lead("second")) })
 		time.Sleep(time.Minute)
 		if w := who(); w != "first" {
 			t.Errorf("%q leads", w)
 		}
+		mu.Lock()
+		if len(followed[0]) != 0 || !slices.Equal(followed[1], []string{s.holder(t)}) {
+			t.Errorf("the leader follows %q, and the other one %q", followed[0], followed[1])
+		}
+		mu.Unlock()
 		endFirst()
 		time.Sleep(time.Minute)
 		if w := who(); w != "second" {

@@ -21,8 +21,8 @@ func readiness(collectors *gc.Registry) apiserver.Note {
 // is where its users find that out.
 func storeReadiness(store *datastore.Store, check *storeCheck) apiserver.Note {
 	return apiserver.Note{Name: "reap-datastore", Text: func(known bool) string {
-		code, text := store.Refusal()
-		if code != 0 && !known {
+		text := store.Trouble()
+		if text != "" && !known {
 			return "takes no writes"
 		}
 		if held := check.why(); text == "" && held != "" {

@@ -29,7 +29,7 @@ import (
 )
 
 const (
-	// datastoreTimeout bounds how long a start waits for a database; see datastore.Options.
+	// datastoreTimeout bounds how long opening a datastore may take once it answers; see datastore.Options.
 	datastoreTimeout = 60 * time.Second
 	// lockTimeout bounds how long a start waits for a running `reap certificate`.
 	lockTimeout = 60 * time.Second
@@ -126,6 +126,8 @@ func (s *server) run(ctx context.Context) (err error) {
 		VerifyFirst:  true,
 		Metrics:      legacyregistry.Registerer(),
 		Outage:       s.down,
+		Away:         s.cfg.DatastoreTimeout,
+		Waiting:      s.notify.extend,
 		StartTimeout: datastoreTimeout,
 	})
 	if err != nil {
@@ -176,7 +178,7 @@ func (s *server) run(ctx context.Context) (err error) {
 		EtcdEndpoints:         store.Endpoints,
 		Client:                store.Client,
 		Shared:                s.cfg.SharedDatastore(),
-		Store:                 apiserver.Store{Refusal: store.Refusal, Explain: datastore.Explain},
+		Store:                 apiserver.Store{Refusal: store.Refusal, Explain: store.Explain},
 		StoreCompacts:         store.Compacts,
 		ServiceClusterIPRange: serviceRange,
 		Handlers:              handlers(s.maker, &s.failures),

@@ -28,6 +28,8 @@ const controllersTimeout = time.Minute
 // run on one datastore at once.
 const leaseName = "kube-controller-manager"
 
+const lease = metav1.NamespaceSystem + "/" + leaseName
+
 // workload runs the clients of the server's own API server: the controllers and the
 // collector. Of several servers on one datastore only the leader runs them.
 type workload struct {
@@ -61,20 +63,24 @@ func (w *workload) run(ctx context.Context) error {
 		return w.lead(ctx, func(c *rest.Config) *rest.Config { return c })
 	}
 	w.isRunning()
-	w.waitsToLead()
+	w.collectsNot(report.Absence{Reason: "this server waits to lead: it has not seen yet whether another one holds the lease " + lease})
 	return elect.Run(ctx, elect.Options{
 		Config: w.api.ControllerManagerConfig(), Namespace: metav1.NamespaceSystem, Name: leaseName,
+		Follows: func(holder string) {
+			w.collectsNot(report.Absence{Reason: holder + " holds the lease " + lease + ", and collects while it runs; this server waits to lead", Elsewhere: true})
+		},
 		Log: logrus.WithField("component", "election"),
 	}, func(ctx context.Context, fence func(*rest.Config) *rest.Config) error {
-		defer w.waitsToLead()
+		// Another server may hold the lease by now: Follows says so once it is seen.
+		defer w.collectsNot(report.Absence{Reason: "this server could not renew its lease " + lease + ": no collector runs here until it can be written again"})
 		return w.lead(ctx, fence)
 	})
 }
 
-// waitsToLead records for reports why no collector runs here.
-func (w *workload) waitsToLead() {
+// collectsNot records for reports why no collector runs here.
+func (w *workload) collectsNot(why report.Absence) {
 	if w.collects() {
-		w.absent(report.Absence{Reason: "this server waits to lead; another one collects", Elsewhere: true})
+		w.absent(why)
 	}
 }
 

@@ -73,9 +73,15 @@ func EtcdCluster(t *testing.T, snapshot string) (members [3]*Server, endpoints s
 // Etcd starts an etcd.
 func Etcd(t *testing.T) (*Server, string) {
 	t.Helper()
+	return EtcdWithQuota(t, 0)
+}
+
+// EtcdWithQuota starts an etcd whose database may take so many bytes; 0 is its default, 2 GiB.
+func EtcdWithQuota(t *testing.T, bytes int) (*Server, string) {
+	t.Helper()
 	d := newServer(t, "etcd", syscall.SIGTERM)
 	client, peer := "http://"+d.address, "http://"+freeAddress(t)
-	d.run(t, programOf(t, "etcd", "etcd 3.7"), "--data-dir="+d.path("data"), "--unsafe-no-fsync",
+	d.run(t, programOf(t, "etcd", "etcd 3.7"), "--data-dir="+d.path("data"), "--unsafe-no-fsync", fmt.Sprintf("--quota-backend-bytes=%d", bytes),
 		"--listen-client-urls="+client, "--advertise-client-urls="+client,
 		"--listen-peer-urls="+peer, "--initial-advertise-peer-urls="+peer, "--initial-cluster=default="+peer)
 	return d, client

@@ -70,6 +70,9 @@ func (d *Server) asOrdinaryUser(t *testing.T) {
 	d.user = &syscall.Credential{Uid: nobody, Gid: nobody}
 }
 
+// Address is where the server listens.
+func (d *Server) Address() string { return d.address }
+
 func (d *Server) path(name string) string { return filepath.Join(d.top, name) }
 
 func (d *Server) port(t *testing.T) string {

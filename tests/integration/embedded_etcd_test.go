@@ -80,7 +80,7 @@ func (s *server) mustServeWhatHasNoStore(t *testing.T) {
 	if err != nil || service.Spec.ClusterIP == "" || service.Spec.Ports[0].NodePort == 0 {
 		t.Errorf("a Service: %+v, %v", service, err)
 	}
-	for _, path := range []string{"/readyz/etcd", "/readyz/etcd-readiness", "/livez/etcd"} {
+	for _, path := range []string{"/readyz/etcd", "/readyz/etcd-readiness"} {
 		if _, err := s.get(t.Context(), path); err != nil {
 			t.Errorf("%s: %v", path, err)
 		}

@@ -2,6 +2,8 @@ package integration
 
 import (
 	"context"
+	"errors"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -46,9 +48,20 @@ func TestOutageOfTheDatastoreIsFewLines(t *testing.T) {
 				told := strings.Count(string(s.logFrom(int64(before))), outageLine)
 				if err := s.write(ctx); err != nil {
 					failed++
+					mustNameNoDatabase(t, database, err)
 				}
 				return told >= 2, told
 			})
+			// Liveness is the process; readiness is the datastore too.
+			if _, err := s.get(t.Context(), "/livez"); err != nil {
+				t.Errorf("/livez: %v", err)
+			}
+			if _, err := s.get(t.Context(), "/readyz"); err == nil {
+				t.Error("/readyz: the server is ready")
+			}
+			if out, _, _ := s.run(t, "status"); !strings.Contains(out, "could not renew its lease") {
+				t.Errorf("why no collector runs: %s", out)
+			}
 			if failed < 5 {
 				t.Errorf("only %d requests failed meanwhile", failed)
 			}
@@ -74,6 +87,15 @@ func TestOutageOfTheDatastoreIsFewLines(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// mustNameNoDatabase looks at how a request fails without its datastore: to be tried again, and without the address.
+func mustNameNoDatabase(t *testing.T, database *databases.Server, err error) {
+	t.Helper()
+	var status apierrors.APIStatus
+	if strings.Contains(err.Error(), database.Address()) || errors.As(err, &status) && status.Status().Code < http.StatusServiceUnavailable {
+		t.Errorf("a request is answered with %v", err)
 	}
 }
 

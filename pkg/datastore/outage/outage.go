@@ -66,10 +66,14 @@ func (o *Outage) Hold(show func(down bool)) (held bool) {
 	return true
 }
 
-const isDown = "the datastore does not answer; requests to the API fail until it does"
+const (
+	isDown       = "the datastore does not answer; requests to the API fail until it does"
+	answersAgain = "the datastore answers again"
+)
 
-// Watch asks the datastore, by ask, from time to time and whenever something is held back, until ctx is cancelled.
-func (o *Outage) Watch(ctx context.Context, ask func(context.Context) error) {
+// Watch asks the datastore, by ask, from time to time and whenever something is held back, until ctx is cancelled. If the datastore has not
+// answered for longer than limit, Watch returns that; a limit of 0 is none.
+func (o *Outage) Watch(ctx context.Context, limit time.Duration, ask func(context.Context) error) error {
 	o.set(true, false)
 	defer func() {
 		o.set(false, false)
@@ -79,7 +83,7 @@ func (o *Outage) Watch(ctx context.Context, ask func(context.Context) error) {
 	for {
 		select {
 		case <-ctx.Done():
-			return
+			return nil
 		case <-time.After(askEvery):
 		case <-o.wake:
 		}
@@ -87,12 +91,12 @@ func (o *Outage) Watch(ctx context.Context, ask func(context.Context) error) {
 		err := askOnce(ctx, ask)
 		if ctx.Err() != nil {
 			show(held, false)
-			return
+			return nil
 		}
 		o.set(true, err != nil)
 		switch {
 		case err == nil && reminders != nil:
-			logrus.WithField("after", reminders.Lasting().Round(time.Millisecond).String()).Info("the datastore answers again")
+			logrus.WithField("after", reminders.Lasting().Round(time.Millisecond).String()).Info(answersAgain)
 			reminders = nil
 		case err != nil && reminders == nil:
 			reminders = NewReminders()
@@ -101,9 +105,12 @@ func (o *Outage) Watch(ctx context.Context, ask func(context.Context) error) {
 			logrus.WithError(err).WithField("for", reminders.Lasting().Round(time.Second).String()).Error(isDown)
 		}
 		show(held, err != nil)
+		if err != nil && limit > 0 && reminders.Lasting() >= limit {
+			return tooLong(limit, err)
+		}
 		select {
 		case <-ctx.Done():
-			return
+			return nil
 		case <-time.After(askAgain):
 		}
 	}

@@ -48,12 +48,14 @@ func watched(t *testing.T, do func(o *Outage, down *atomic.Bool)) {
 		ended := make(chan struct{})
 		go func() {
 			defer close(ended)
-			o.Watch(ctx, func(context.Context) error {
+			if err := o.Watch(ctx, 0, func(context.Context) error {
 				if down.Load() {
 					return errors.New("connection refused")
 				}
 				return nil
-			})
+			}); err != nil {
+				t.Error(err)
+			}
 		}()
 		synctest.Wait()
 		do(o, &down)
@@ -158,7 +160,7 @@ func TestHeldWarningsAreShownWhenTheWatchEnds(t *testing.T) {
 		ended := make(chan struct{})
 		go func() {
 			defer close(ended)
-			o.Watch(ctx, func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() })
+			_ = o.Watch(ctx, 0, func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() })
 		}()
 		synctest.Wait()
 		var shown []bool
@@ -181,10 +183,30 @@ func TestDatastoreThatHangsIsDown(t *testing.T) {
 		o := New()
 		ctx, cancel := context.WithTimeout(t.Context(), askEvery+askTimeout+askAgain)
 		defer cancel()
-		o.Watch(ctx, func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() })
+		if err := o.Watch(ctx, 0, func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }); err != nil {
+			t.Error(err)
+		}
 	})
 	records := h.AllEntries()
 	if len(records) != 1 || records[0].Message != isDown || records[0].Data[logrus.ErrorKey].(error).Error() != "no answer within 10s" {
 		t.Errorf("logged %v", records)
 	}
+}
+
+// TestOutageThatLastsTooLongIsAnError: the server ends with it. A shorter one is none.
+func TestOutageThatLastsTooLongIsAnError(t *testing.T) {
+	keptLog(t)
+	refused := errors.New("connection refused")
+	bubble.Test(t, func(t *testing.T) {
+		began := time.Now()
+		err := New().Watch(t.Context(), time.Hour, func(context.Context) error {
+			if lasts := time.Since(began); lasts < 50*time.Minute || lasts > time.Hour {
+				return refused
+			}
+			return nil
+		})
+		if took := time.Since(began); !errors.Is(err, refused) || took < 2*time.Hour || took > 2*time.Hour+time.Minute {
+			t.Errorf("after %s: %v", took, err)
+		}
+	})
 }
