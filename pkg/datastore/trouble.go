@@ -2,6 +2,7 @@ package datastore
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -64,6 +65,15 @@ func troubleOf(err error) (kind troubleKind, ok bool) {
 		return unavailable, true
 	}
 	return 0, false
+}
+
+// isFull reports whether an error says that there is no room.
+func isFull(err error) bool {
+	if t, ok := errors.AsType[*trouble](err); ok {
+		return t.kind == full
+	}
+	kind, ok := troubleOf(err)
+	return ok && kind == full
 }
 
 // The marks tell the two answers apart in an error that has passed through gRPC and the API server.
