@@ -167,7 +167,7 @@ func (s *server) run(ctx context.Context) (err error) {
 		EtcdEndpoints:         store.Endpoints,
 		Client:                store.Client,
 		Shared:                s.cfg.SharedDatastore(),
-		Store:                 apiserver.Store{Refusal: store.Refusal, Explain: datastore.Explain},
+		Store:                 apiserver.Store{Refusal: store.Refusal, Left: store.Left, Explain: datastore.Explain},
 		StoreCompacts:         store.Compacts,
 		ServiceClusterIPRange: serviceRange,
 		Handlers:              handlers(s.maker),
