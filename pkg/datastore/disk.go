@@ -210,15 +210,15 @@ func (d *disk) probe() error {
 }
 
 // regained reports whether there is room for writes again, and how large the reserve can be then. A database never gives room back to
-// the disk. So if it has the room of a whole reserve within, that serves, and what the disk has left is shared by a smaller reserve
-// and the database's log.
+// the disk. So if it has the room of a whole reserve within, that serves, and what the disk has left is for the database's log and a
+// smaller reserve.
 func (d *disk) regained() (reserve int64, enough bool) {
 	free, known := d.free()
 	switch {
 	case !known || free >= room+d.reserve.missing():
 		return d.reserve.size, true
-	case d.inside != nil && d.inside() >= room+d.reserve.size && free >= 2*room:
-		return min(d.reserve.size, free/2), true
+	case d.inside != nil && d.inside() >= room+d.reserve.size && free >= room+usualLog:
+		return min(d.reserve.size, free-usualLog), true
 	}
 	return 0, false
 }

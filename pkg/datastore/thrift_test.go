@@ -48,7 +48,7 @@ func TestEverythingInAFullStoreCanBeDeleted(t *testing.T) {
 		"1 MB":   {1 << 20, 1 << 20, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			dir := smallDisk(t, "24m")
+			dir := smallDisk(t, "18m")
 			s, client := openIn(t, dir, reserve)
 			eventually(t, func() error { _, err := os.Stat(filepath.Join(dir, "db", "reserve")); return err })
 			told := deletionsOf(t, client)

@@ -88,7 +88,7 @@ func (t *trouble) Error() string {
 	switch t.kind {
 	case full:
 		return fmt.Sprintf(markFull+"the disk of %s is full, or its quota is used up: free space there. "+
-			"Reads and deletions go on meanwhile, and writes as soon as there is room (%v)", t.dir, t.err)
+			"Reads and deletions go on meanwhile, and other writes as soon as there is room (%v)", t.dir, t.err)
 	case readOnly:
 		return fmt.Sprintf(markUnavailable+"the file system of %s is read-only: see the kernel's log, and mount it "+
 			"writable. Reads go on meanwhile, and writes as soon as it takes them (%v)", t.dir, t.err)
@@ -120,7 +120,7 @@ func Explain(message string) (code int, text string) {
 		return http.StatusServiceUnavailable, text
 	}
 	if strings.Contains(message, noSpace) {
-		return http.StatusInsufficientStorage, "the quota of etcd is used up: delete objects. Reads go on meanwhile, and writes as soon as " +
+		return http.StatusInsufficientStorage, "the quota of etcd is used up: delete objects. Reads and deletions go on meanwhile, and other writes as soon as " +
 			"it has been compacted and defragmented, which the embedded one does by itself (" + noSpace + ")"
 	}
 	return 0, ""
