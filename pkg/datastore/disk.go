@@ -217,8 +217,8 @@ func (d *disk) regained() (reserve int64, enough bool) {
 	switch {
 	case !known || free >= room+d.reserve.missing():
 		return d.reserve.size, true
-	case d.inside != nil && d.inside() >= room+d.reserve.size && free >= room+usualLog:
-		return min(d.reserve.size, free-usualLog), true
+	case d.inside != nil && d.inside() >= room+d.reserve.size && free >= max(usualLog, d.reserve.size/2):
+		return min(d.reserve.size, max(free-usualLog, free/2)), true
 	}
 	return 0, false
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"slices"
 	"sync/atomic"
 
 	"github.com/k3s-io/kine/pkg/server"
@@ -91,12 +92,23 @@ func (g *group) run(ctx context.Context) {
 }
 
 // write writes rows and says what became of each. If they cannot be written together, each is tried alone: one may be too large for a
-// disk that has room for another. What a full disk has no room for is tried again after room has been made, but for the
-// creations that find it full.
+// disk that has room for another. A full disk takes no row of a new key; it takes others, if need be after room has been made.
 func (g *group) write(ctx context.Context, rows []*insertion) {
-	known := g.thrift.on()
+	g.thrift.foresee(ctx, rows)
+	if refusal := g.thrift.refusal(); refusal != nil {
+		rows = slices.DeleteFunc(rows, func(r *insertion) bool {
+			if r.created {
+				r.id, r.err = 0, refusal
+				close(r.written)
+			}
+			return r.created
+		})
+		if len(rows) == 0 {
+			return
+		}
+	}
 	err := g.commit(ctx, rows)
-	if isFull(err) && len(rows) == 1 && (known || !rows[0].created) {
+	if isFull(err) && len(rows) == 1 && !rows[0].created && g.thrift.on() {
 		_ = g.thrift.relieve(ctx) // the second try says how it is
 		err = g.commit(ctx, rows)
 	}
@@ -124,7 +136,7 @@ func (g *group) commit(ctx context.Context, rows []*insertion) error {
 	}
 	defer g.turns.Release(1)
 	database := g.database
-	if g.thrift.on() {
+	if g.thrift.near() {
 		database = g.thrift.lean
 	}
 	tx, err := database.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelSerializable})
@@ -142,6 +154,5 @@ func (g *group) commit(ctx context.Context, rows []*insertion) error {
 		return err
 	}
 	g.log.keepShort(ctx)
-	g.thrift.foresee()
 	return nil
 }

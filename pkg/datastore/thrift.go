@@ -22,6 +22,8 @@ const (
 	relieveAfter = 1 << 20
 	// rowCosts is what a row costs beside its value.
 	rowCosts = 4 << 10
+	// pagesCost is how much longer a row makes the log beside its value, at most: it writes pages of the table and of two indexes.
+	pagesCost = 64 << 10
 	// usualLog is how long SQLite's log becomes if no read keeps it from starting over: a thousand pages.
 	usualLog = 4 << 20
 	// toldWithin is how long a relief waits until watches have been told of the newest rows, and toldEvery how often it looks.
@@ -59,14 +61,19 @@ func newThrift(statements *generic.Generic, rows *group, d *disk, told func() in
 	return t
 }
 
-// on reports whether the disk is full.
-func (t *thrift) on() bool {
+// refusal returns why the disk takes no more; nil if it is not full.
+func (t *thrift) refusal() *trouble {
 	if t == nil {
-		return false
+		return nil
 	}
-	refusal := t.disk.refusal()
-	return refusal != nil && refusal.kind == full
+	if refusal := t.disk.refusal(); refusal != nil && refusal.kind == full {
+		return refusal
+	}
+	return nil
 }
+
+// on reports whether the disk is full.
+func (t *thrift) on() bool { return t.refusal() != nil }
 
 // wrote is told of rows that have been written. On a full disk it makes room from time to time, and returns when that is done: so no
 // writer can use the reserve up with the history of what it writes.
@@ -100,7 +107,7 @@ func (t *thrift) relieve(ctx context.Context) error {
 	if free, err := t.free(ctx); err == nil {
 		t.inside.Store(free)
 	}
-	return t.tooLong()
+	return t.tooLong(0)
 }
 
 // forget drops the history that watches have been told of. The newest row stays, also if it is a deletion: its revision is the
@@ -120,24 +127,44 @@ func (t *thrift) forget(ctx context.Context) error {
 	return err
 }
 
-// foresee takes the disk for full while the log can still be taken in with the room of the reserve. It is looked at after each write.
-func (t *thrift) foresee() {
+// foresee takes the disk for full before rows are written that would make the log longer than what the database can take in: that needs as
+// much room again for a moment, and without it nothing more can be written at all.
+func (t *thrift) foresee(ctx context.Context, rows []*insertion) {
 	if t == nil || t.on() {
 		return
 	}
-	if err := t.tooLong(); err != nil {
+	var bytes int64
+	for _, r := range rows {
+		bytes += int64(len(r.value)) + pagesCost
+	}
+	if t.tooLong(bytes) == nil {
+		return
+	}
+	if err := t.shorten(ctx); err != nil {
+		logrus.WithError(err).Debug("the log on a disk that is nearly full is kept")
+	}
+	if err := t.tooLong(bytes); err != nil {
 		t.disk.seenByProbe(err)
 	}
 }
 
-// tooLong returns an error if the log is so long that the database may not be able to take it in: that needs as much again for a moment.
-func (t *thrift) tooLong() error {
-	half := t.disk.reserve.size / 2
-	size := t.log.size()
-	if half == 0 || size <= half {
+// near reports whether the disk is full or may soon be. The value before may be large, and one transaction deletes many rows.
+func (t *thrift) near() bool {
+	if t == nil {
+		return false
+	}
+	free, known := t.disk.free()
+	return t.on() || known && free < longLog
+}
+
+// tooLong returns an error if the database may not be able to take the log in, and so many bytes more, with half of the reserve.
+func (t *thrift) tooLong(more int64) error {
+	r := t.disk.reserve
+	free, known := t.disk.free()
+	if !known || r.size == 0 {
 		return nil
 	}
-	if free, known := t.disk.free(); known && size > free+half {
+	if size := t.log.size(); size+2*more > free+(r.size-r.missing())/2 {
 		return fmt.Errorf("the database's log has %s, and %s are free: %w", humanize.IBytes(uint64(size)), humanize.IBytes(uint64(free)), unix.ENOSPC)
 	}
 	return nil
@@ -155,17 +182,22 @@ func (t *thrift) left() float64 {
 // takeLogIn takes the log into the database; no row is written meanwhile. A long log gives its room back to the disk. Another keeps it for
 // the next rows: nothing else on the disk can take it.
 func (t *thrift) takeLogIn(ctx context.Context) error {
+	if t.log.size() > usualLog || t.tooLong(0) != nil {
+		return t.shorten(ctx)
+	}
 	if err := t.rows.turns.Acquire(ctx, 1); err != nil {
 		return err
 	}
 	defer t.rows.turns.Release(1)
-	long := int64(2 * usualLog)
-	if half := t.disk.reserve.size / 2; half > 0 {
-		long = min(long, half)
-	}
-	if t.log.size() > long {
-		return t.log.begin(ctx, readsWithin)
-	}
 	_, err := t.log.database.ExecContext(ctx, "PRAGMA wal_checkpoint(PASSIVE)")
 	return err
+}
+
+// shorten takes the log in and gives its room back to the disk.
+func (t *thrift) shorten(ctx context.Context) error {
+	if err := t.rows.turns.Acquire(ctx, 1); err != nil {
+		return err
+	}
+	defer t.rows.turns.Release(1)
+	return t.log.begin(ctx, readsWithin)
 }

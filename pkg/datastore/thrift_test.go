@@ -38,17 +38,17 @@ func putUntilFull(t *testing.T, s *Store, c *clientv3.Client, kind string, bytes
 // TestEverythingInAFullStoreCanBeDeleted: deletions of objects of any size end, though each is marked and loses a finalizer before, and
 // watches are told of each with the value before. Then the same process takes writes again, although the file is as large as ever.
 func TestEverythingInAFullStoreCanBeDeleted(t *testing.T) {
-	const reserve = 4 << 20
+	const reserve = 16 << 20
 	for name, c := range map[string]struct {
 		bytes, most int
 		filled      bool // by something else
 	}{
-		"1 kB":   {1 << 10, 1500, true},
-		"100 kB": {100 << 10, 1 << 20, false},
+		"1 kB":   {1 << 10, 600, true},
+		"100 kB": {100 << 10, 60, true},
 		"1 MB":   {1 << 20, 1 << 20, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			dir := smallDisk(t, "18m")
+			dir := smallDisk(t, "34m")
 			s, client := openIn(t, dir, reserve)
 			eventually(t, func() error { _, err := os.Stat(filepath.Join(dir, "db", "reserve")); return err })
 			told := deletionsOf(t, client)
@@ -129,7 +129,7 @@ func deletionsOf(t *testing.T, c *clientv3.Client) <-chan string {
 
 // TestWritesOnAFullDiskUseNoRoomUp: an object that changes again and again, in the room of the reserve, takes no more of it.
 func TestWritesOnAFullDiskUseNoRoomUp(t *testing.T) {
-	const reserve, size = 8 << 20, 512 << 10
+	const reserve, size = 8 << 20, 256 << 10
 	dir := smallDisk(t, "24m")
 	s, c := openIn(t, dir, reserve)
 	eventually(t, func() error { _, err := os.Stat(filepath.Join(dir, "db", "reserve")); return err })
