@@ -18,16 +18,19 @@ import (
 type Store struct {
 	// Refusal returns why the datastore takes no writes, and the HTTP status that says so; 0 while it takes them.
 	Refusal func() (code int, text string)
+	// Left returns how much of the room that the datastore keeps for deletions is left, from 0 to 1.
+	Left func() float64
 	// Explain finds an error of the datastore in a message, and returns the HTTP status that it deserves; 0 if there
 	// is none.
 	Explain func(message string) (code int, text string)
 }
 
-// collector is the user whose patches go through while the datastore takes no other writes: they are part of deletions.
+// collector is the user whose patches go through while the datastore takes no other writes: they are part of deletions. What else goes
+// through on a full disk is decided where the object is known: see lessening.
 var collector = serviceaccount.MakeUsername(metav1.NamespaceSystem, "generic-garbage-collector")
 
-// guarded refuses what would write to a datastore that takes no writes, and says what is wrong with the datastore
-// where kube-apiserver knows of nothing but an internal error.
+// guarded refuses what would write to a datastore that takes no writes, but for what leads to less, and says what is wrong with the
+// datastore where kube-apiserver knows of nothing but an internal error.
 func guarded(next http.Handler, store Store) http.Handler {
 	if store.Refusal == nil {
 		return next
@@ -39,7 +42,11 @@ func guarded(next http.Handler, store Store) http.Handler {
 			return
 		}
 		if writes(r, info) {
-			if code, text := store.Refusal(); code != 0 {
+			code, text := store.Refusal()
+			switch {
+			case code == http.StatusInsufficientStorage && info.Verb != "create":
+				r = withFullDisk(r, info, store, text) // the store sees whether it leads to less
+			case code != 0:
 				refuse(w, code, text)
 				return
 			}
@@ -60,8 +67,8 @@ func writes(r *http.Request, info *request.RequestInfo) bool {
 	default:
 		return false
 	}
-	// Reviews and tokens are answered, not stored.
-	return info.APIGroup != "authentication.k8s.io" && info.APIGroup != "authorization.k8s.io" && info.Subresource != "token"
+	// Reviews and tokens are answered, not stored, and an eviction is a deletion.
+	return info.Subresource != "eviction" && info.APIGroup != "authentication.k8s.io" && info.APIGroup != "authorization.k8s.io" && info.Subresource != "token"
 }
 
 // refuse answers with a Status. Clients are not told when to try again: they would do so by themselves, all of them.

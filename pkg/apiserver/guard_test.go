@@ -20,12 +20,13 @@ import (
 // that it is the collector's.
 func TestStoreThatTakesNoWrites(t *testing.T) {
 	full := true
+	code := http.StatusServiceUnavailable // see TestGuardMarksUpdatesOnAFullDisk for a full disk
 	h := guarded(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }), Store{
 		Refusal: func() (int, string) {
 			if !full {
 				return 0, ""
 			}
-			return http.StatusInsufficientStorage, "the disk is full"
+			return code, "it takes no writes"
 		},
 		Explain: func(string) (int, string) { return 0, "" },
 	})
@@ -44,6 +45,7 @@ func TestStoreThatTakesNoWrites(t *testing.T) {
 		"creation":           {info: request.RequestInfo{Verb: "create"}},
 		"update":             {info: request.RequestInfo{Verb: "update"}},
 		"patch":              {info: request.RequestInfo{Verb: "patch"}},
+		"eviction":           {info: request.RequestInfo{Verb: "create", Subresource: "eviction"}, passes: true},
 		"collector's patch":  {info: request.RequestInfo{Verb: "patch"}, caller: self, passes: true},
 		"patch as collector": {info: request.RequestInfo{Verb: "patch"}, says: collector},
 		"collector's event":  {info: request.RequestInfo{Verb: "create"}, caller: self},
@@ -63,10 +65,10 @@ func TestStoreThatTakesNoWrites(t *testing.T) {
 			h.ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/", nil).WithContext(ctx))
 			want := http.StatusNoContent
 			if full && !tc.passes {
-				want = http.StatusInsufficientStorage
+				want = code
 			}
 			if w.Code != want {
-				t.Errorf("%s, with a full disk %t: %d, want %d", name, full, w.Code, want)
+				t.Errorf("%s, while no writes are taken %t: %d, want %d", name, full, w.Code, want)
 			}
 		}
 	}

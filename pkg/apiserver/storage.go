@@ -174,6 +174,7 @@ func (s stores) newStore(config *storagebackend.ConfigForResource, newObject, ne
 	if unsafeDeletion {
 		whole = etcd3.NewStoreWithUnsafeCorruptObjectDeletion(store, config.GroupResource)
 	}
+	whole = lessening{whole, config.Codec, config.GroupResource}
 	return explainingDamage{whole, config.Prefix, config.GroupResource, s.damage}, destroy, nil
 }
 

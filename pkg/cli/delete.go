@@ -21,10 +21,11 @@ import (
 	"github.com/reap-dev/reap/pkg/config"
 	"github.com/reap-dev/reap/pkg/gc/act"
 	"github.com/reap-dev/reap/pkg/gc/plan"
+	"github.com/reap-dev/reap/pkg/escape"
 	"github.com/reap-dev/reap/pkg/gc/report"
 )
 
-const deleteDescription = `Deletes objects: it shows the plan of reap plan delete, asks, deletes, and waits until the last object of the plan is gone. While it waits, it names what holds the cascade up.
+const deleteDescription = `Deletes objects: it shows the plan of reap plan delete, asks, deletes, and waits until the last object of the plan is gone. While it waits, it names what holds the cascade up. If the server's datastore has no room even for a deletion, it says so and tries again until there is some.
 
 Ctrl-C ends only the wait: the cascade goes on in the cluster, and reap status --watch follows it. If standard input is no terminal, the command does nothing unless --yes is given. It deletes an object only if it is still the one in the plan.`
 
@@ -86,7 +87,7 @@ func runDelete(c *cli.Context, client *config.Client) error {
 	if err != nil {
 		return failed(fmt.Errorf("%w; nothing was deleted", err))
 	}
-	d := &deletion{server: server, asker: newAsker(c, server), objects: objects, policy: policy, talk: c.App.ErrWriter}
+	d := &deletion{server: server, asker: newAsker(c, server), objects: objects, policy: policy, talk: c.App.ErrWriter, waits: c.Bool("wait")}
 	p, err := d.asker.plan(c.Context, objects, policy, limit)
 	if err != nil {
 		return failed(fmt.Errorf("%w; nothing was deleted", err))
@@ -139,6 +140,7 @@ type deletion struct {
 	byReap  bool      // a collector of reap answers
 	paused  bool      // that collector was paused when the plan was made
 	absent  bool      // no collector runs in the reap server
+	waits   bool      // for the end, and for a datastore without room
 }
 
 // run deletes, and waits.
@@ -146,7 +148,7 @@ func (d *deletion) run(c *cli.Context, format string, p report.Plan) error {
 	began := time.Now()
 	done := report.Deleted{Version: report.DeletedVersion, Server: d.server.config.Host, Policy: string(d.policy)}
 	var f *follower
-	if c.Bool("wait") {
+	if d.waits {
 		goes, err := d.goes(c, p)
 		if err != nil {
 			return failed(fmt.Errorf("%w; nothing was deleted", err))
@@ -228,6 +230,15 @@ func (d *deletion) delete(ctx context.Context, done *report.Deleted) error {
 	bar := newWriteBar(d.talk, "deleting", len(d.objects))
 	defer func() { _ = bar.Finish() }() // off the terminal
 	var mu sync.Mutex                   // of done, and of the terminal's line
+	var once sync.Once
+	tellFull := func(err error) {
+		once.Do(func() {
+			mu.Lock()
+			defer mu.Unlock()
+			_ = bar.Clear() // it draws itself below
+			fmt.Fprintln(d.talk, "the datastore has no room for the deletion now; waiting until it has: "+oneLine(err))
+		})
+	}
 	var pool errgroup.Group
 	pool.SetLimit(deletedAtOnce)
 	for _, o := range d.objects {
@@ -236,9 +247,17 @@ func (d *deletion) delete(ctx context.Context, done *report.Deleted) error {
 			if d.policy != "" {
 				options.PropagationPolicy = &d.policy
 			}
-			err := errNotAsked
-			if ctx.Err() == nil {
-				err = client.Resource(o.resource).Namespace(o.metadata.Namespace).Delete(answers, o.metadata.Name, options)
+			remove := func() error {
+				if ctx.Err() != nil {
+					return errNotAsked
+				}
+				return client.Resource(o.resource).Namespace(o.metadata.Namespace).Delete(answers, o.metadata.Name, options)
+			}
+			var err error
+			if d.waits {
+				err = untilRoom(ctx, remove, tellFull)
+			} else {
+				err = remove()
 			}
 			switch {
 			case act.IsNotFound(err, o.resource.GroupResource(), o.metadata.Name):
@@ -302,6 +321,7 @@ func (d *deletion) wait(ctx context.Context, f *follower, done *report.Deleted) 
 		}
 		gone := f.all.Len() - left
 		rate, stalled := pace.at(gone, now)
+		f.stalls(stalled >= heldAfter)
 		if stalled >= heldAfter {
 			rate = 0
 		}
@@ -313,6 +333,9 @@ func (d *deletion) wait(ctx context.Context, f *follower, done *report.Deleted) 
 				lines = append(lines, d.goesOn(nil))
 			}
 			lines = append(lines, heldLines(held, count, left-kept)...)
+			if note := f.storeNote(); note != "" {
+				lines = append(lines, "the server says of its datastore: "+escape.Text(note))
+			}
 		}
 		if b != nil {
 			b.draw(lines)

@@ -35,6 +35,9 @@ type follower struct {
 	since  time.Time
 	// lost is an error of a watch that no waiting mends.
 	lost error
+	// stalled is true while nothing goes. Then note is what the server says of its datastore.
+	stalled bool
+	note    string
 }
 
 type followed struct {
@@ -120,15 +123,43 @@ func (f *follower) ping(ctx context.Context, s *served) {
 	ctx, cancel := context.WithTimeoutCause(ctx, answerWithin, fmt.Errorf("no answer within %s", answerWithin))
 	defer cancel()
 	err := s.cached.RESTClient().Get().AbsPath("/version").Do(ctx).Error()
+	note := ""
+	if err == nil && f.isStalled() {
+		// Other servers have no such note, and may not answer.
+		if answer, err := s.cached.RESTClient().Get().AbsPath("/readyz").Param("verbose", "").DoRaw(ctx); err == nil {
+			note = storeNote(answer)
+		}
+	}
 	if ctx.Err() != nil {
 		err = context.Cause(ctx)
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	f.note = note
 	if f.silent == nil {
 		f.since = time.Now()
 	}
 	f.silent = err
+}
+
+func (f *follower) isStalled() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.stalled
+}
+
+// stalls says whether nothing goes, which the server is asked about then.
+func (f *follower) stalls(stalled bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.stalled = stalled
+}
+
+// storeNote returns what the server says of its datastore while nothing goes; "" if that is nothing.
+func (f *follower) storeNote() string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.note
 }
 
 // watch watches one resource. ready is true once all objects that were there have been noted.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
-	"strings"
 
 	"github.com/k3s-io/kine/pkg/drivers/generic"
 	"github.com/k3s-io/kine/pkg/logstructured/sqllog"
@@ -35,7 +34,7 @@ var near = changesWhere(`kv.id > ? AND kv.id <= ? AND kv.name >= ? AND kv.name <
 func changesWhere(condition string) string {
 	return fmt.Sprintf(`SELECT now.id, (%s), %s FROM kine AS now LEFT JOIN kine AS kv NOT INDEXED ON %s
 		WHERE now.id = (SELECT MAX(id) FROM kine) ORDER BY kv.id`,
-		generic.CompactRevSQL, "kv."+strings.ReplaceAll(generic.WithOldVal, ", ", ", kv."), condition)
+		generic.CompactRevSQL, ofRow(generic.WithOldVal), condition)
 }
 
 // after returns in order the changes after a revision of the keys from key to end, limit of them at most, and the compacted revision.

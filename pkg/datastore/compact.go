@@ -40,8 +40,8 @@ func (g *group) compact(ctx context.Context, to int64) (int64, error) {
 	}
 }
 
-// compactSome does one step, if there is something to compact. A step that has run out of time has done nothing, and the next has fewer
-// revisions; that is an error only if it had a single one.
+// compactSome does one step, if there is something to compact. A step that has run out of time, or of room on the disk, has done nothing,
+// and the next has fewer revisions; that is an error only if it had a single one.
 func (g *group) compactSome(ctx context.Context, to int64) (rows int64, done bool, err error) {
 	if err := g.turns.Acquire(ctx, 1); err != nil {
 		return 0, false, err
@@ -56,6 +56,9 @@ func (g *group) compactSome(ctx context.Context, to int64) (rows int64, done boo
 	case err != nil && revisions > 1 && limited.Err() != nil && ctx.Err() == nil:
 		g.step = max(1, revisions/4)
 		logrus.WithFields(logrus.Fields{"revisions": revisions, "next": g.step}).Info("a step of the compaction has run out of time; trying a smaller one")
+		return 0, false, nil
+	case isFull(err) && revisions > 1:
+		g.step = max(1, revisions/4)
 		return 0, false, nil
 	case err != nil:
 		return 0, false, err

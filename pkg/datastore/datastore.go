@@ -78,6 +78,8 @@ type Store struct {
 	away chan error
 	// verify is Verify on a thread of its own; nil if the database is elsewhere.
 	verify func(ctx context.Context, progress func(done, all int64)) (Checked, error)
+	// left is Left; nil if the database is elsewhere.
+	left func() float64
 	// doubtful is true while nothing may be compacted; nil if the database is elsewhere.
 	doubtful *atomic.Bool
 	ended    <-chan struct{} // closed when the engine has stopped by itself; nil if it never does
@@ -121,6 +123,14 @@ func (s *Store) Explain(message string) (code int, text string) {
 		return code, why
 	}
 	return code, text
+}
+
+// Left returns how much of the room that is kept for deletions is left, from 0 to 1.
+func (s *Store) Left() float64 {
+	if s.left == nil {
+		return 1
+	}
+	return s.left()
 }
 
 // Revision returns the latest revision whose write has been acknowledged.
@@ -212,6 +222,7 @@ func Start(ctx context.Context, o Options) (*Store, error) {
 		s.verify = func(ctx context.Context, progress func(done, all int64)) (Checked, error) {
 			return verifySQLite(ctx, o.Dir, progress)
 		}
+		s.left = k.kine.rows.thrift.left
 		s.doubtful = &k.kine.rows.doubtful
 		s.doubtful.Store(o.VerifyFirst)
 	}
@@ -249,7 +260,7 @@ func startWithEtcd(ctx context.Context, o Options) (*Store, error) {
 		sock.close()
 		return nil, fmt.Errorf("opening the datastore (etcd): %w", err)
 	}
-	s := &Store{Endpoints: []string{sock.url()}, Compacts: true, Client: e.client, engine: e, socket: sock, disk: e.disk, ended: e.member.StopNotify(), verify: e.verify, doubtful: &e.doubtful}
+	s := &Store{Endpoints: []string{sock.url()}, Compacts: true, Client: e.client, engine: e, socket: sock, disk: e.disk, ended: e.member.StopNotify(), verify: e.verify, left: e.left, doubtful: &e.doubtful}
 	if o.Full {
 		s.disk.refuse(&trouble{kind: full, dir: s.disk.dir, err: unix.ENOSPC})
 		return s, nil // the canary would only be refused

@@ -33,7 +33,8 @@ type disk struct {
 	gauge   *prometheus.GaugeVec
 	tried   chan struct{} // one token: the probe has something to do
 	broken  chan struct{} // closed when a sync has failed
-	more    func() error  // says what else keeps writes from being taken again; nil for nothing else
+	more    func() error  // makes room, and says what else keeps writes from being taken again; nil for nothing else
+	inside  func() int64  // how many bytes the database has free within its file; nil for none that are known
 
 	// mu protects what follows.
 	mu      sync.Mutex
@@ -140,7 +141,7 @@ func (d *disk) lost() error {
 
 // keep holds the reserve, and tries a disk that refuses writes until it takes them, until ctx ends.
 func (d *disk) keep(ctx context.Context) {
-	if err := d.reserve.hold(); err != nil {
+	if err := d.reserve.hold(d.reserve.size); err != nil {
 		logrus.WithError(err).Warn("there is no room for the reserve; deletions may fail once the disk is full")
 		if free, known := d.free(); known && free < room {
 			d.seenByProbe(err)
@@ -191,13 +192,28 @@ func (d *disk) probe() error {
 			return err
 		}
 	}
-	if free, known := d.free(); known && free < room+d.reserve.missing() {
+	reserve, enough := d.regained()
+	if !enough {
 		return unix.ENOSPC
 	}
 	if err := writeAndSync(filepath.Join(d.dir, "probe")); err != nil {
 		return err
 	}
-	return d.reserve.hold()
+	return d.reserve.hold(reserve)
+}
+
+// regained reports whether there is room for writes again, and how large the reserve can be then. A database never gives room back to
+// the disk. So if it has the room of a whole reserve within, that serves, and what the disk has left is for the database's log and a
+// smaller reserve.
+func (d *disk) regained() (reserve int64, enough bool) {
+	free, known := d.free()
+	switch {
+	case !known || free >= room+d.reserve.missing():
+		return d.reserve.size, true
+	case d.inside != nil && d.inside() >= room+d.reserve.size && free >= max(usualLog, d.reserve.size/2):
+		return min(d.reserve.size, max(free-usualLog, free/2)), true
+	}
+	return 0, false
 }
 
 // seenByProbe takes an error of the files beside the database.

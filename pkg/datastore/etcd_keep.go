@@ -72,6 +72,16 @@ func (e *etcd) scarce() error {
 	return nil
 }
 
+// left returns how much is left of what is kept for deletions, from 0 to 1: of the disk, and of what the database may take beyond its quota.
+func (e *etcd) left() float64 {
+	size, _ := e.sizes()
+	left := float64(e.quota+etcdSpare-size) / etcdSpare
+	if free, known := e.disk.free(); known {
+		left = min(left, float64(free)/float64(etcdFloor+e.disk.reserve.size))
+	}
+	return min(1, left)
+}
+
 // overQuota reports whether the database must not grow. It does so until relieve has made room.
 func (e *etcd) overQuota() bool {
 	if size, _ := e.sizes(); size > e.quota || e.alarmed() {

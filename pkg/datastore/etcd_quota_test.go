@@ -47,6 +47,9 @@ func TestQuotaOfEtcdIsRelievedByDeletions(t *testing.T) {
 		}
 		revisions[key] = answer.Header.Revision
 	}
+	if left := s.Left(); left <= 0.5 {
+		t.Errorf("%.2f is left of what deletions may take beyond the quota, of which nothing is used", left)
+	}
 	// An object that waits for something is marked before it goes.
 	marked, err := put(t.Context(), c, "/registry/x/0", large, revisions["/registry/x/0"])
 	if err != nil {

@@ -4,14 +4,20 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"slices"
 	"sync/atomic"
 
 	"github.com/k3s-io/kine/pkg/server"
 	"golang.org/x/sync/semaphore"
 )
 
-// maxGroup is how many rows one transaction takes.
-const maxGroup = 64
+const (
+	// maxGroup is how many rows one transaction takes.
+	maxGroup = 64
+	// maxGroupBytes is how many bytes of values it takes, but for the last row: SQLite's log grows by each transaction, and has to stay
+	// so short that a disk that becomes full has room to take it in.
+	maxGroupBytes = 2 << 20
+)
 
 // group commits the rows that are written at the same time in one transaction: with one for each, every write would wait for the
 // syncs of all before it, and write the same pages of the indexes again.
@@ -23,6 +29,8 @@ type group struct {
 	turns *semaphore.Weighted
 	step  int64       // see compact; whoever has the turn may use it
 	log   *writeAhead // nil for none
+	// thrift is asked how to write; nil for as ever.
+	thrift *thrift
 	// doubtful is true while nothing may be compacted: see Store.Verify.
 	doubtful atomic.Bool
 }
@@ -69,10 +77,12 @@ func (g *group) run(ctx context.Context) {
 		case r := <-g.rows:
 			rows = append(rows, r)
 		}
-		for more := true; more && len(rows) < maxGroup; {
+		bytes := len(rows[0].value)
+		for more := true; more && len(rows) < maxGroup && bytes < maxGroupBytes; {
 			select {
 			case r := <-g.rows:
 				rows = append(rows, r)
+				bytes += len(r.value)
 			default:
 				more = false
 			}
@@ -82,9 +92,26 @@ func (g *group) run(ctx context.Context) {
 }
 
 // write writes rows and says what became of each. If they cannot be written together, each is tried alone: one may be too large for a
-// disk that has room for another.
+// disk that has room for another. A full disk takes no row of a new key; it takes others, if need be after room has been made.
 func (g *group) write(ctx context.Context, rows []*insertion) {
+	g.thrift.foresee(ctx, rows)
+	if refusal := g.thrift.refusal(); refusal != nil {
+		rows = slices.DeleteFunc(rows, func(r *insertion) bool {
+			if r.created {
+				r.id, r.err = 0, refusal
+				close(r.written)
+			}
+			return r.created
+		})
+		if len(rows) == 0 {
+			return
+		}
+	}
 	err := g.commit(ctx, rows)
+	if isFull(err) && len(rows) == 1 && !rows[0].created && g.thrift.on() {
+		_ = g.thrift.relieve(ctx) // the second try says how it is
+		err = g.commit(ctx, rows)
+	}
 	if err != nil && len(rows) > 1 {
 		for _, r := range rows {
 			g.write(ctx, []*insertion{r})
@@ -97,6 +124,9 @@ func (g *group) write(ctx context.Context, rows []*insertion) {
 		}
 		close(r.written)
 	}
+	if err == nil {
+		g.thrift.wrote(ctx, rows)
+	}
 }
 
 // commit writes rows in one transaction. An error means that none is written. A row whose key has been written meanwhile is left out.
@@ -105,7 +135,11 @@ func (g *group) commit(ctx context.Context, rows []*insertion) error {
 		return err
 	}
 	defer g.turns.Release(1)
-	tx, err := g.database.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelSerializable})
+	database := g.database
+	if g.thrift.near() {
+		database = g.thrift.lean
+	}
+	tx, err := database.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelSerializable})
 	if err != nil {
 		return err
 	}

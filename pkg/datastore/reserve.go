@@ -24,12 +24,12 @@ func (r *reserve) missing() int64 {
 	return max(0, r.size-info.Size())
 }
 
-// hold makes the reserve unless it is there, with as much room as it should have.
-func (r *reserve) hold() (err error) {
-	if r.size == 0 {
+// hold makes the reserve unless it is there, with so much room.
+func (r *reserve) hold(size int64) (err error) {
+	if size == 0 {
 		return r.release() // of an earlier start
 	}
-	if info, err := os.Stat(r.path); err == nil && info.Size() == r.size {
+	if info, err := os.Stat(r.path); err == nil && info.Size() == size {
 		return nil
 	}
 	defer func() {
@@ -42,7 +42,7 @@ func (r *reserve) hold() (err error) {
 		return fmt.Errorf("making the reserve: %w", err)
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
-	if err := allocate(f, r.size); err != nil {
+	if err := allocate(f, size); err != nil {
 		return fmt.Errorf("making the reserve %s: %w", r.path, err)
 	}
 	return nil

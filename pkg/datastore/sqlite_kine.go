@@ -37,7 +37,6 @@ func newSQLite(ctx context.Context, wg *sync.WaitGroup, cfg *drivers.Config, d *
 	rows = newGroup(statements)
 	path, _, _ := strings.Cut(cfg.DataSourceName, "?")
 	rows.log = newWriteAhead(statements.DB, path)
-	wg.Go(func() { rows.run(ctx) })
 	kines := dialect{statements, rows}
 	log := wholeLog{SQLLog: sqllog.New(kines, wg, cfg), rows: kines, changes: newChanges(statements.DB, index), asked: func() (*sqllog.SQLLog, error) {
 		if rows.doubtful.Load() {
@@ -48,7 +47,12 @@ func newSQLite(ctx context.Context, wg *sync.WaitGroup, cfg *drivers.Config, d *
 		return sqllog.New(kines, wg, &asked), nil
 	}}
 	kine := logstructured.New(log)
-	return &backend{LogStructured: kine, log: log, watches: watch.NewHub(log, notifyEvery), counts: newCounter(kine.Count)}, rows, nil
+	hub := watch.NewHub(log, notifyEvery)
+	rows.thrift = newThrift(statements, rows, d, hub.Told)
+	d.more = func() error { return rows.thrift.relieve(ctx) }
+	d.inside = rows.thrift.inside.Load
+	wg.Go(func() { rows.run(ctx) })
+	return &backend{LogStructured: kine, log: log, watches: hub, counts: newCounter(kine.Count)}, rows, nil
 }
 
 // sqliteStatements opens the database and returns kine's statements for it, with our reads, and the table's index of names and revisions.
@@ -142,7 +146,7 @@ func cheapReads(statements *generic.Generic, index string) {
 		return query.New(fmt.Sprintf(`SELECT now.id, (%s), %s
 			FROM kine AS now LEFT JOIN kine AS kv %s
 			WHERE now.id = (SELECT MAX(id) FROM kine)
-			%s`, generic.CompactRevSQL, "kv."+strings.ReplaceAll(columns, ", ", ", kv."), where, order), "?", false, name)
+			%s`, generic.CompactRevSQL, ofRow(columns), where, order), "?", false, name)
 	}
 	list := func(name, columns, atRevision string) *query.Named {
 		return read(name, columns, fmt.Sprintf(`INDEXED BY %s
@@ -160,4 +164,13 @@ func cheapReads(statements *generic.Generic, index string) {
 	statements.GetSingleSQL = read("GetSingle", generic.Columns, one, "")
 	statements.GetSingleValSQL = read("GetSingleVal", generic.WithVal, one, "")
 	statements.AfterAllOldValSQL = read("AfterAllOldVal", generic.WithOldVal, "ON kv.id > ?", "ORDER BY kv.id ")
+	statements.AfterSingleOldValSQL = read("AfterSingleOldVal", generic.WithOldVal, "ON kv.name = ? AND kv.id > ?", "ORDER BY kv.id ")
+}
+
+// ofRow names columns of a row kv. The value before is in the row before if the row itself lacks it (see thrift), and that row is there
+// for as long as changes after it are told: a compaction takes both.
+func ofRow(columns string) string {
+	columns = "kv." + strings.ReplaceAll(columns, ", ", ", kv.")
+	return strings.Replace(columns, "kv.old_value", `COALESCE(kv.old_value, (SELECT was.value FROM kine AS was
+		WHERE was.id = kv.prev_revision AND was.name = kv.name AND was.deleted = 0))`, 1)
 }

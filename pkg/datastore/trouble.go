@@ -2,6 +2,7 @@ package datastore
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -66,6 +67,15 @@ func troubleOf(err error) (kind troubleKind, ok bool) {
 	return 0, false
 }
 
+// isFull reports whether an error says that there is no room.
+func isFull(err error) bool {
+	if t, ok := errors.AsType[*trouble](err); ok {
+		return t.kind == full
+	}
+	kind, ok := troubleOf(err)
+	return ok && kind == full
+}
+
 // The marks tell the two answers apart in an error that has passed through gRPC and the API server.
 const (
 	markFull        = "[datastore: no space] "
@@ -78,7 +88,7 @@ func (t *trouble) Error() string {
 	switch t.kind {
 	case full:
 		return fmt.Sprintf(markFull+"the disk of %s is full, or its quota is used up: free space there. "+
-			"Reads and deletions go on meanwhile, and writes as soon as there is room (%v)", t.dir, t.err)
+			"Reads and deletions go on meanwhile, and other writes as soon as there is room (%v)", t.dir, t.err)
 	case readOnly:
 		return fmt.Sprintf(markUnavailable+"the file system of %s is read-only: see the kernel's log, and mount it "+
 			"writable. Reads go on meanwhile, and writes as soon as it takes them (%v)", t.dir, t.err)
@@ -113,7 +123,7 @@ func Explain(message string) (code int, text string) {
 		return http.StatusServiceUnavailable, awayText
 	}
 	if strings.Contains(message, noSpace) {
-		return http.StatusInsufficientStorage, "the quota of etcd is used up: delete objects. Reads go on meanwhile, and writes as soon as " +
+		return http.StatusInsufficientStorage, "the quota of etcd is used up: delete objects. Reads and deletions go on meanwhile, and other writes as soon as " +
 			"it has been compacted and defragmented, which the embedded one does by itself (" + noSpace + ")"
 	}
 	return 0, ""

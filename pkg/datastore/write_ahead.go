@@ -65,6 +65,9 @@ func (w *writeAhead) keepShort(ctx context.Context) {
 
 // size is that of the file; 0 if there is none.
 func (w *writeAhead) size() int64 {
+	if w == nil {
+		return 0
+	}
 	info, err := os.Stat(w.path)
 	if err != nil {
 		return 0

@@ -178,7 +178,7 @@ func (s *server) run(ctx context.Context) (err error) {
 		EtcdEndpoints:         store.Endpoints,
 		Client:                store.Client,
 		Shared:                s.cfg.SharedDatastore(),
-		Store:                 apiserver.Store{Refusal: store.Refusal, Explain: store.Explain},
+		Store:                 apiserver.Store{Refusal: store.Refusal, Left: store.Left, Explain: store.Explain},
 		StoreCompacts:         store.Compacts,
 		ServiceClusterIPRange: serviceRange,
 		Handlers:              handlers(s.maker, &s.failures),

@@ -16,6 +16,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -109,6 +110,7 @@ func TestFullDisk(t *testing.T) {
 	s.createMany(t, dependents, configMaps, stays, "dependent", owner(kept))
 	doomed := s.create(t, secrets, goes, "owner")
 	s.createMany(t, dependents, configMaps, goes, "dependent", owner(doomed))
+	leaving := s.newLeaving(t)
 	pid := s.cmd.Process.Pid
 	watch, err := s.kube.CoreV1().ConfigMaps(goes).Watch(t.Context(), metav1.ListOptions{})
 	if err != nil {
@@ -154,6 +156,7 @@ func TestFullDisk(t *testing.T) {
 			gone++
 		}
 	}
+	leaving.mustGo(t)
 	s.mustSayFull(t, "creating after deletions", acked.create(t.Context(), s, ns, "after-deletions"))
 
 	if err := os.Remove(filler); err != nil {
@@ -189,6 +192,69 @@ func TestFullDisk(t *testing.T) {
 	}
 	s.restart(t)
 	acked.mustBeThere(t, s, ns)
+}
+
+// leaving are objects whose deletion takes more writes than the DELETE: of the API server, of controllers and of the user.
+type leaving struct {
+	s                *server
+	ns, other        string
+	held, claim, job *unstructured.Unstructured
+	pod, crd         *unstructured.Unstructured
+}
+
+func (s *server) newLeaving(t *testing.T) leaving {
+	t.Helper()
+	l := leaving{s: s, ns: s.namespace(t, "full-ends"), other: s.namespace(t, "full-leaves")}
+	l.held = s.createHeld(t, configMaps, l.other, "held")
+	l.claim = s.from(t, claims, l.other, `
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata: {name: test}
+spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}
+`)
+	job := `
+apiVersion: batch/v1
+kind: Job
+metadata: {name: %s}
+spec: {template: {spec: {restartPolicy: Never, containers: [{name: test, image: test}]}}}
+`
+	l.job = s.from(t, jobs, l.other, fmt.Sprintf(job, "goes"))
+	s.from(t, jobs, l.other, fmt.Sprintf(job, "stays"))
+	var gaskets kind
+	gaskets, l.crd = s.define(t, "Namespaced", "gaskets", "Gasket")
+	for _, ns := range []string{l.ns, l.other} {
+		s.create(t, gaskets, ns, "one")
+		s.createMany(t, 10, configMaps, ns, "content")
+	}
+	await(t, "the pod of each job", func(ctx context.Context) (bool, any) {
+		list, err := s.dyn.Resource(pods.gvr).Namespace(l.other).List(ctx, metav1.ListOptions{LabelSelector: "job-name=stays"})
+		if err != nil || len(list.Items) != 1 {
+			return false, err
+		}
+		l.pod = &list.Items[0]
+		n, err := s.uids(ctx, pods, l.other)
+		return len(n) == 2, err
+	})
+	return l
+}
+
+// mustGo deletes them, and fails unless all of them go.
+func (l leaving) mustGo(t *testing.T) {
+	t.Helper()
+	s := l.s
+	s.deleteAs(t, jobs, l.job, background)
+	s.delete(t, pods, l.pod) // that of the job that stays, and cannot make another one
+	s.delete(t, claims, l.claim)
+	s.delete(t, definitions, l.crd)
+	s.delete(t, configMaps, l.held)
+	if _, err := s.kube.CoreV1().ConfigMaps(l.other).Patch(t.Context(), "held", types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{}); err != nil {
+		t.Errorf("taking a finalizer off: %v", err)
+	}
+	s.deleteNamespace(t, l.ns)
+	s.awaitGone(t, configMaps, l.held)
+	s.awaitGone(t, claims, l.claim)
+	s.awaitGone(t, definitions, l.crd)
+	s.awaitCount(t, 0, pods, l.other)
 }
 
 // mustSayFull fails unless err is the answer to a write with a full disk.

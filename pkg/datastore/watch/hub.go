@@ -100,6 +100,16 @@ func (h *Hub) follow(ctx context.Context) {
 	}
 }
 
+// Told returns the revision up to which all watches have been told of changes, or have to read them; 0 while the log is not followed.
+func (h *Hub) Told() int64 {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !h.following {
+		return 0
+	}
+	return h.at
+}
+
 // hand gives changes to the watches that they are for.
 func (h *Hub) hand(batch server.EventBatch) {
 	h.mu.Lock()
