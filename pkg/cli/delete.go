@@ -34,7 +34,7 @@ reap delete replicasets -l app=web -n shop --cascade=foreground
 reap delete jobs/import -n shop --cascade=orphan --yes -o json`
 
 func deleteCommand() *cli.Command {
-	flags, client := config.ClientFlags()
+	flags, client := config.ClientFlags(installedServices)
 	flags = append(flags, serverSideFlag())
 	flags = append(flags, selectionFlags()...)
 	return command(deleteExamples, &cli.Command{

@@ -41,7 +41,7 @@ func planCommand() *cli.Command {
 }
 
 func planDeleteCommand() *cli.Command {
-	flags, client := config.ClientFlags()
+	flags, client := config.ClientFlags(installedServices)
 	flags = append(flags, serverSideFlag())
 	flags = append(flags, selectionFlags()...)
 	return command(planDeleteExamples, &cli.Command{
