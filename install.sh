@@ -37,7 +37,9 @@ Environment:
                               /opt/bin where that is read-only
   INSTALL_REAP_EXEC           arguments for `reap server` as one string, put before the others;
                               "server" alone goes back to none
-  INSTALL_REAP_NAME           name of a second service beside the first: reap-NAME
+  INSTALL_REAP_NAME           name of a second service beside the first: reap-NAME, with a data directory
+                              and a port of its own; it reads no configuration file unless --config
+                              names one
   INSTALL_REAP_SYSTEMD_DIR    directory of the systemd unit, one that systemd reads; where it is already, or
                               /etc/systemd/system
   INSTALL_REAP_SYMLINK        skip: make no links to the binary; otherwise it is kubectl too, where there
@@ -47,6 +49,9 @@ Environment:
   INSTALL_REAP_SKIP_START     true: do not start or restart the service
   INSTALL_REAP_ROOT           put every file below this directory, for building images
   REAP_...                    settings of reap itself: kept in the service's environment file
+
+A variable that is none of these is an error. A service that does not become ready with new settings goes
+back to the ones before.
 
 Versions are what `reap --version` says. v0.2.0 is newer than v0.2.0-rc.1, and v0.2.0-5-g1234567, five
 commits after it, newer than v0.2.0. One that is no number, such as that of a build without a tag, is
@@ -112,6 +117,24 @@ readable() {
 	esac
 }
 
+# known are the settings of this script.
+known='VERSION FORCE BASE_URL BIN_DIR EXEC NAME SYSTEMD_DIR SYMLINK SKIP_DOWNLOAD SKIP_ENABLE SKIP_START ROOT'
+
+# check_names: no variable looks like a setting and is none.
+check_names() {
+	# Shells write export or declare -x before a name. A line of another variable's value may look like that: what is set counts.
+	for name in $(export -p | sed -n 's/^export INSTALL_REAP_\([A-Za-z0-9_]*\).*/\1/p; s/^declare -x INSTALL_REAP_\([A-Za-z0-9_]*\).*/\1/p'); do
+		case " $known " in
+		*" $name "*) ;;
+		*)
+			value=
+			eval "value=\${INSTALL_REAP_$name-}"
+			[ -z "$value" ] || die "INSTALL_REAP_$name is no setting; after INSTALL_REAP_ there is one of: $known"
+			;;
+		esac
+	done
+}
+
 # check_path NAME DEFAULT: a path that init systems can handle.
 check_path() {
 	path=
@@ -132,6 +155,7 @@ check_inside() {
 }
 
 read_settings() {
+	check_names
 	for setting in VERSION NAME SYMLINK FORCE SKIP_DOWNLOAD SKIP_ENABLE SKIP_START; do
 		readable "INSTALL_REAP_$setting" 100
 	done

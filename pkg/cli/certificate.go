@@ -56,7 +56,7 @@ func certificateCommand() *cli.Command {
 }
 
 func checkCertificatesCommand() *cli.Command {
-	flags, find := config.DataDirFlags()
+	flags, find := config.DataDirFlags(installedServices)
 	return command(checkExamples, &cli.Command{
 		Name:        "check",
 		Usage:       "show the certificates, and fail if one is not in order",
@@ -92,7 +92,7 @@ func checkCertificatesCommand() *cli.Command {
 }
 
 func rotateCertificatesCommand() *cli.Command {
-	flags, find := config.DataDirFlags()
+	flags, find := config.DataDirFlags(installedServices)
 	c := command(rotateExamples, &cli.Command{
 		Name:        "rotate",
 		Usage:       "make new certificates now",

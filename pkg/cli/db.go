@@ -98,7 +98,7 @@ type dbWork struct {
 
 // dbSubcommand completes a command that works on the database.
 func dbSubcommand(examples string, c *cli.Command, work dbWork) *cli.Command {
-	flags, find := config.StoreFlags()
+	flags, find := config.StoreFlags(installedServices)
 	c.UsageText = "reap db " + c.Name + " [flags]"
 	c.Flags = append(flags, outputFlag())
 	c.Action = func(c *cli.Context) error {

@@ -31,7 +31,7 @@ echo 'datastore-endpoint: etcd' >> /etc/reap/config.yaml
 systemctl start reap`
 
 func convertCommand() *cli.Command {
-	flags, find := config.StoreFlags()
+	flags, find := config.StoreFlags(installedServices)
 	return command(convertExamples, &cli.Command{
 		Name:        "convert",
 		Usage:       "make the datastore an embedded etcd, or SQLite",

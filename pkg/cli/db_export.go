@@ -39,7 +39,7 @@ reap db export --format etcd store.db
 etcdutl snapshot restore store.db --data-dir etcd-1 --bump-revision 1000000000 --mark-compacted`
 
 func exportCommand() *cli.Command {
-	flags, find := config.StoreFlags()
+	flags, find := config.StoreFlags(installedServices)
 	return command(exportExamples, &cli.Command{
 		Name:        "export",
 		Usage:       "write the whole datastore as JSON lines or as a snapshot of etcd",

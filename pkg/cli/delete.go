@@ -19,9 +19,9 @@ import (
 
 	"github.com/reap-dev/reap/pkg/bound"
 	"github.com/reap-dev/reap/pkg/config"
+	"github.com/reap-dev/reap/pkg/escape"
 	"github.com/reap-dev/reap/pkg/gc/act"
 	"github.com/reap-dev/reap/pkg/gc/plan"
-	"github.com/reap-dev/reap/pkg/escape"
 	"github.com/reap-dev/reap/pkg/gc/report"
 )
 
@@ -36,7 +36,7 @@ reap delete jobs/import -n shop --cascade=orphan --yes -o json
 reap delete widgets --all -n shop`
 
 func deleteCommand() *cli.Command {
-	flags, client := config.ClientFlags()
+	flags, client := config.ClientFlags(installedServices)
 	flags = append(flags, serverSideFlag())
 	flags = append(append(flags, selectionFlags()...), allFlag())
 	return command(deleteExamples, &cli.Command{

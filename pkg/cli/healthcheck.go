@@ -21,9 +21,12 @@ import (
 
 const healthcheckDescription = `Exits with 0 if the reap server of a data directory on this machine is ready. Otherwise it says why in one line and exits with 1. The image's HEALTHCHECK runs it.
 
-It asks the server that has written DIR/ready.json for its /readyz, whatever $KUBECONFIG says. Only the user that the server runs as can read this file.`
+It asks the server that has written DIR/ready.json for its /readyz, whatever $KUBECONFIG says. Only the user that the server runs as can read this file. A server that was killed leaves it, and does not answer.
+
+With --wait it asks again until the server is ready or the time is over, as a script does that has just started the server.`
 
 const healthcheckExamples = `reap healthcheck
+reap healthcheck --wait 2m
 reap healthcheck --data-dir /srv/reap --timeout 1s
 docker exec reap reap healthcheck -o json`
 
@@ -31,7 +34,7 @@ docker exec reap reap healthcheck -o json`
 const healthcheckTimeout = 5 * time.Second
 
 func healthcheckCommand() *cli.Command {
-	flags, findDataDir := config.DataDirFlags()
+	flags, findDataDir := config.DataDirFlags(installedServices)
 	return command(healthcheckExamples, &cli.Command{
 		Name:        "healthcheck",
 		Usage:       "exit with 0 if the server on this machine is ready",
@@ -40,6 +43,9 @@ func healthcheckCommand() *cli.Command {
 		Flags: append(flags, outputFlag(), &cli.DurationFlag{
 			Name: "timeout", Category: "Check", Value: healthcheckTimeout,
 			Usage: "`DURATION` how long the server may take to answer",
+		}, &cli.DurationFlag{
+			Name: "wait", Category: "Check", DefaultText: "0: ask once",
+			Usage: "`DURATION` how long to wait for a server that is not ready",
 		}),
 		Action: func(c *cli.Context) error {
 			if err := noArguments(c); err != nil {
@@ -53,6 +59,10 @@ func healthcheckCommand() *cli.Command {
 			if timeout <= 0 {
 				return fmt.Errorf("--timeout: %s is no time to answer in: give a duration such as %s", timeout, healthcheckTimeout)
 			}
+			wait := c.Duration("wait")
+			if wait < 0 {
+				return fmt.Errorf("--wait: %s is no time to wait: give a duration such as 2m", wait)
+			}
 			dir, err := findDataDir()
 			if err != nil {
 				return err
@@ -60,9 +70,7 @@ func healthcheckCommand() *cli.Command {
 			if dir == "" {
 				return errors.New("there is no home directory to look for a server in: name its data directory with --data-dir")
 			}
-			ctx, cancel := context.WithTimeoutCause(c.Context, timeout, fmt.Errorf("no answer within %s", timeout))
-			defer cancel()
-			h, asking := checkHealth(ctx, dir)
+			h, asking := awaitHealth(c.Context, dir, timeout, wait)
 			if asking != nil && format == "text" {
 				return failed(fmt.Errorf("not ready: %w", asking))
 			}
@@ -89,6 +97,27 @@ type health struct {
 func (h health) Print(out io.Writer) error {
 	_, err := fmt.Fprintf(out, "ready: %s\n", h.URL)
 	return err
+}
+
+// askAgainEvery is the time between two questions of a server that is waited for.
+const askAgainEvery = 200 * time.Millisecond
+
+// awaitHealth asks the server on a data directory until it is ready or the wait is over; the last error says why it is not.
+func awaitHealth(ctx context.Context, dir string, timeout, wait time.Duration) (h health, err error) {
+	end := time.Now().Add(wait)
+	for {
+		asking, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("no answer within %s", timeout))
+		h, err = checkHealth(asking, dir)
+		cancel()
+		if err == nil || ctx.Err() != nil || !time.Now().Before(end) {
+			return h, err
+		}
+		select {
+		case <-time.After(min(askAgainEvery, time.Until(end))):
+		case <-ctx.Done():
+			return h, err
+		}
+	}
 }
 
 // checkHealth asks the server on a data directory whether it is ready; the error says why it is not.

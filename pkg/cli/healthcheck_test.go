@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"k8s.io/client-go/tools/clientcmd"
@@ -159,6 +160,23 @@ func TestHealthOfAServerThatIsNotReady(t *testing.T) {
 	}
 }
 
+// TestHealthIsWaitedFor: a server that has just been started becomes ready, and one that does not is not waited for any longer.
+func TestHealthIsWaitedFor(t *testing.T) {
+	var asked atomic.Int32
+	server, dir := standIn(t, func(w http.ResponseWriter, _ *http.Request) {
+		if asked.Add(1) < 3 {
+			http.Error(w, "not yet", http.StatusInternalServerError)
+		}
+	})
+	if got, want := inProcess(t, "healthcheck", "--data-dir="+dir, "--wait=1h"), (result{exitOK, "ready: " + server.URL + "\n", ""}); got != want {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+	remove(t, filepath.Join(dir, "ready.json"))
+	if got, want := inProcess(t, "healthcheck", "--data-dir="+dir, "--wait=10ms"), (result{exitRun, "", "reap: not ready: no server on " + dir + " has said that it is ready\n"}); got != want {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+}
+
 // inProcess is reap without the second that a process takes to start with the race detector.
 func inProcess(t *testing.T, args ...string) result {
 	t.Helper()
@@ -181,6 +199,7 @@ func TestHealthcheckThatIsNotUnderstood(t *testing.T) {
 	}{
 		{[]string{"now"}, "reap healthcheck takes no arguments, only flags, and got \"now\"; see 'reap healthcheck --help'"},
 		{[]string{"-o", "yaml"}, `--output has to be text or json, not "yaml"`},
+		{[]string{"--wait=-1s"}, "--wait: -1s is no time to wait: give a duration such as 2m"},
 		{[]string{"--timeout=0s"}, "--timeout: 0s is no time to answer in: give a duration such as 5s"},
 		{[]string{"--kubeconfig=x"}, "unknown flag --kubeconfig; see 'reap healthcheck --help'"},
 	} {

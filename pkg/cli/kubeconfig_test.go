@@ -41,7 +41,7 @@ func writeFile(t *testing.T, path, content string) {
 // find parses args as a client command's and returns what connect makes of them.
 func find(t *testing.T, args ...string) (host, source string, err error) {
 	t.Helper()
-	flags, client := config.ClientFlags()
+	flags, client := config.ClientFlags(nil)
 	var out bytes.Buffer
 	app := &cli.App{Flags: flags, Writer: &out, ErrWriter: &out, Action: func(*cli.Context) error {
 		c, e := connect(client)

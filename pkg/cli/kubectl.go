@@ -29,7 +29,7 @@ const kubectlName = "kubectl"
 
 const kubectlDescription = `Runs the kubectl of the server's own version, with everything that follows: flags, --help, plugins, the exit code.
 
-It talks to what --kubeconfig names, else $KUBECONFIG, else the reap server on this machine, whether it runs or not ($REAP_DATA_DIR and the configuration file say where that is), else ~/.kube/config. That server writes its kubeconfig anew when something else has changed it, so changes made there with 'kubectl config' do not last.
+It talks to what --kubeconfig names, else $KUBECONFIG, else the reap server on this machine, whether it runs or not ($REAP_DATA_DIR, the installed service and the configuration file say where that is), else ~/.kube/config. That server writes its kubeconfig anew when something else has changed it, so changes made there with 'kubectl config' do not last.
 
 Called through a link named kubectl, the program is kubectl and looks where kubectl looks. A link named kubectl-reap makes reap a plugin of any kubectl: 'kubectl reap --help'. A link named kubectl_complete-reap completes the plugin's arguments.`
 
@@ -66,7 +66,7 @@ func useLocalServer(args []string) error {
 	if os.Getenv(clientcmd.RecommendedConfigPathEnvVar) != "" || namesKubeconfig(args) {
 		return nil
 	}
-	_, client := config.ClientFlags()
+	_, client := config.ClientFlags(installedServices)
 	path, err := findLocalKubeconfig(client)
 	if err != nil {
 		return err

@@ -41,7 +41,7 @@ reap lint -A --fail-on wrong-uid,dangling -o sarif > reap.sarif`
 const lintLimit = 100
 
 func lintCommand() *cli.Command {
-	flags, client := config.ClientFlags()
+	flags, client := config.ClientFlags(installedServices)
 	flags = append(flags, serverSideFlag(),
 		&cli.StringFlag{Name: "namespace", Aliases: []string{"n"}, Category: "Object", Usage: "`NAME` namespace to look in, or that manifests are applied to (default: that of the kubeconfig's context, or default)"},
 		&cli.BoolFlag{Name: "all-namespaces", Aliases: []string{"A"}, Category: "Object", Usage: "look in every namespace, and at cluster-scoped objects", DisableDefaultText: true},

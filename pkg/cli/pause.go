@@ -32,7 +32,7 @@ const resumeDescription = `Ends a pause: the collector works through everything 
 const confirmWithin = 15 * time.Second
 
 func pauseCommand() *cli.Command {
-	flags, client := config.ClientFlags()
+	flags, client := config.ClientFlags(installedServices)
 	return command(pauseExamples, &cli.Command{
 		Name:        "pause",
 		Usage:       "stop all writes of the collector until reap resume",
@@ -60,7 +60,7 @@ func pauseCommand() *cli.Command {
 }
 
 func resumeCommand() *cli.Command {
-	flags, client := config.ClientFlags()
+	flags, client := config.ClientFlags(installedServices)
 	return command("reap resume", &cli.Command{
 		Name:        "resume",
 		Usage:       "end a pause of the collector",

@@ -42,7 +42,7 @@ func planCommand() *cli.Command {
 }
 
 func planDeleteCommand() *cli.Command {
-	flags, client := config.ClientFlags()
+	flags, client := config.ClientFlags(installedServices)
 	flags = append(flags, serverSideFlag())
 	flags = append(append(flags, selectionFlags()...), allFlag())
 	return command(planDeleteExamples, &cli.Command{

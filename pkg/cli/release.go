@@ -32,7 +32,7 @@ reap release crd/widgets.example.com -o json --yes`
 var collectorFinalizers = []string{metav1.FinalizerDeleteDependents, metav1.FinalizerOrphanDependents}
 
 func releaseCommand() *cli.Command {
-	flags, client := config.ClientFlags()
+	flags, client := config.ClientFlags(installedServices)
 	return command(releaseExamples, &cli.Command{
 		Name:        "release",
 		Usage:       "take a stuck finalizer off an object that has been deleted",

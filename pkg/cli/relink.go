@@ -36,7 +36,7 @@ reap relink -f backup/ -R`
 const relinkLimit = 100
 
 func relinkCommand() *cli.Command {
-	flags, client := config.ClientFlags()
+	flags, client := config.ClientFlags(installedServices)
 	flags = append(flags,
 		&cli.StringFlag{Name: "namespace", Aliases: []string{"n"}, Category: "Object", Usage: "`NAME` namespace to look in, or that manifests are for (default: that of the kubeconfig's context, or default)"},
 		&cli.BoolFlag{Name: "all-namespaces", Aliases: []string{"A"}, Category: "Object", Usage: "look in every namespace, and at cluster-scoped objects", DisableDefaultText: true},

@@ -9,6 +9,8 @@ import (
 
 	"github.com/reap-dev/reap/pkg/config"
 	"github.com/reap-dev/reap/pkg/datastore/outage"
+	"github.com/reap-dev/reap/pkg/server"
+	"github.com/reap-dev/reap/pkg/service"
 )
 
 const serverDescription = `Starts the datastore, the API server and the garbage collector, in this order, and runs until SIGTERM, SIGINT or SIGHUP, which stop them in reverse order. A second signal kills the process at once. Under nohup, closing the terminal stops nothing.
@@ -66,22 +68,40 @@ func serverCommand(stderr io.Writer, serve runServer) *cli.Command {
 	})
 }
 
-// checkServer says what is wrong with the arguments and the environment of a server that is started later, perhaps below
-// another root: `reap server` would end with the same error.
-func checkServer(arguments []string, environment func(string) (string, bool), root string) error {
-	flags, load := config.ServerFlagsElsewhere(environment, root)
-	err := errors.New("these arguments ask for help, and start no server")
+// checkServer returns the error with which `reap server` would end at its start if a service started it, as far as that can be found
+// before anything is changed.
+func checkServer(s service.Server) error {
+	options, err := resolveServer(s)
+	if err != nil {
+		return err
+	}
+	if err := server.Preflight(options, s.Root); err != nil || !s.Starts {
+		return err
+	}
+	return server.PreflightPort(options, s.Running)
+}
+
+// serverDigests returns a digest of each setting that a server would have if a service started it.
+func serverDigests(s service.Server) (map[string]string, error) {
+	options, err := resolveServer(s)
+	return options.Digests(), err
+}
+
+// resolveServer returns the options of a server that a service starts, perhaps below another root.
+func resolveServer(s service.Server) (options config.Server, err error) {
+	flags, load := config.ServerFlagsElsewhere(s.Environment, s.Root)
+	err = errors.New("these arguments ask for help, and start no server")
 	server := command("", &cli.Command{Name: "server", Flags: flags, Action: func(c *cli.Context) error {
 		if err = noArguments(c); err == nil {
-			_, err = load()
+			options, err = load()
 		}
 		return err
 	}})
 	app := &cli.App{Name: "reap", Commands: []*cli.Command{server}, Writer: io.Discard, ErrWriter: io.Discard, ExitErrHandler: func(*cli.Context, error) {}}
-	if parseErr := app.Run(flagsFirst(app.Commands, append([]string{"reap", "server"}, arguments...))); parseErr != nil {
-		return parseErr
+	if parseErr := app.Run(flagsFirst(app.Commands, append([]string{"reap", "server"}, s.Arguments...))); parseErr != nil {
+		return options, parseErr
 	}
-	return err
+	return options, err
 }
 
 // printer prints an error as the plain line that a terminal wants, or as a record of the log where the

@@ -20,16 +20,21 @@ const serviceExamples = `reap service install
 reap service status
 reap service uninstall`
 
-const installServiceDescription = `Writes the definition of the service and its environment file, links kubectl to the program where there is none, writes reap-uninstall.sh beside the program, and enables and starts the service. It returns when the server is ready. A running service is restarted only if something has changed.
+const installServiceDescription = `Writes the definition of the service and its environment file, links kubectl to the program where there is none, writes reap-uninstall.sh beside the program, and enables and starts the service. It returns when the server is ready. A running service is restarted only if something has changed: the program, the arguments, the environment file, or a setting in the configuration files.
 
-ARGUMENTS are those of reap server. Without any, an installed service keeps the ones it has; the word server alone goes back to none. REAP_ variables in the environment go into the environment file /etc/reap/reap.env, where the others stay as they are.
+ARGUMENTS are those of reap server. Without any, an installed service keeps the ones it has; the word server alone goes back to none. REAP_ variables in the environment go into the environment file /etc/reap/reap.env, or /etc/reap/reap-NAME.env, where the others stay as they are.
 
-All settings are checked before anything is changed. Without systemd and OpenRC, only the links and reap-uninstall.sh are written.`
+All settings are checked before anything is changed, also whether the data directory can be used with them and the port is free. If the server does not become ready all the same, a service that worked gets its arguments and environment file back and is started with them, and the error holds the server's own.
+
+A second service, with --name, has a data directory of its own, /var/lib/reap-NAME, and listens on the first port after 6443 that no other service of reap's names. It reads no configuration file unless --config names one. Its arguments may say otherwise.
+
+Without systemd and OpenRC, only the links and reap-uninstall.sh are written.`
 
 const installServiceExamples = `reap service install
 reap service install -- --disable=gc --tls-san edge-1.example.com
 reap service install --dry-run
-REAP_LOG_LEVEL=debug reap service install --name bench`
+REAP_LOG_LEVEL=debug reap service install --name bench
+reap service install --name bench -- --config=/etc/reap/bench.yaml --https-listen-port=7443`
 
 const uninstallServiceDescription = `Stops the service and removes what its installation wrote: the definition, the environment file, the links and, with the last service, the program. Data stays unless --purge is given; at a terminal it asks.
 
@@ -41,7 +46,7 @@ const uninstallServiceExamples = `reap service uninstall
 reap service uninstall --purge
 reap service uninstall --name bench`
 
-const serviceStatusDescription = `Shows whether the service is installed, starts with the machine, runs and is ready, whether a change waits for a restart, and where its files are. It changes nothing.
+const serviceStatusDescription = `Shows whether the service is installed, starts with the machine, runs and is ready, whether a change waits for a restart, and where its files are. It changes nothing. Root also sees which settings have other values since the server was started, in the environment file or the configuration files, and why the server would not start with them.
 
 Exit code 1: it is not installed, does not run or is not ready.`
 
@@ -118,8 +123,8 @@ func installServiceCommand() *cli.Command {
 			if hash != "" && (len(hash) != 64 || strings.Trim(hash, "0123456789abcdef") != "") {
 				return fmt.Errorf("--sha256 %q is no SHA-256: leave it out, and the program is read", hash)
 			}
-			i, err := service.Plan(s, service.Install{
-				Arguments: c.Args().Slice(), Environment: os.Environ(), Path: os.Getenv("PATH"), Check: checkServer,
+			i, err := service.Plan(c.Context, s, service.Install{
+				Arguments: c.Args().Slice(), Environment: config.ServerVariables(os.Environ()), Path: os.Getenv("PATH"), Check: checkServer,
 				DefaultDataDir: config.DefaultServer().DataDir, Hash: hash, BinDirMade: c.Bool("bin-dir-made"), SkipLinks: c.Bool("skip-links"),
 				SkipEnable: c.Bool("skip-enable"), SkipStart: c.Bool("skip-start"), Wait: c.Duration("wait"),
 			})
@@ -201,7 +206,7 @@ func serviceStatusCommand() *cli.Command {
 func serviceSettings(c *cli.Context) (service.Settings, error) {
 	s := service.Settings{
 		Name: c.String("name"), Root: c.String("root"), BinDir: c.String("bin-dir"), User: os.Geteuid(),
-		Out: c.App.Writer, Stdout: c.App.Writer, Stderr: c.App.ErrWriter,
+		Digests: serverDigests, Out: c.App.Writer, Stdout: c.App.Writer, Stderr: c.App.ErrWriter,
 	}
 	if s.BinDir != "" {
 		return s, nil

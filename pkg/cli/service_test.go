@@ -2,11 +2,16 @@ package cli
 
 import (
 	"encoding/json"
+	"fmt"
+	"maps"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/reap-dev/reap/pkg/service"
 )
 
 // TestServerIsCheckedAsItStarts: reap service install finds what `reap server` would end with.
@@ -17,6 +22,7 @@ func TestServerIsCheckedAsItStarts(t *testing.T) {
 	}
 	writeFile(t, filepath.Join(root, "etc/reap/config.yaml"), "log-level: info\n")
 	writeFile(t, filepath.Join(root, "etc/reap/bad.yaml"), "log-levle: info\n")
+	writeFile(t, filepath.Join(root, "srv/sqlite/db/state.db"), "")
 	t.Setenv("REAP_LOG_LEVEL", "loud") // of whoever installs: the service has an environment of its own
 	for _, tc := range []struct{ arguments, environment, want string }{
 		{"", "", ""},
@@ -31,18 +37,55 @@ func TestServerIsCheckedAsItStarts(t *testing.T) {
 		{"", "REAP_LOG_LEVEL=warning", `--log-level (from $REAP_LOG_LEVEL): "warning" is not accepted`},
 		{"--config=/etc/reap/bad.yaml", "", "bad.yaml:1: unknown option \"log-levle\""},
 		{"", "REAP_CONFIG=/etc/reap/bad.yaml", "bad.yaml:1"},
+		{"", "REAP_TLS_SANS=a", "unknown variable REAP_TLS_SANS in the environment (did you mean REAP_TLS_SAN?)"},
+		{"--data-dir=/srv/sqlite", "", ""},
+		{"--data-dir=/srv/sqlite --datastore-endpoint=etcd", "", "holds an SQLite database"},
+		{"--kube-apiserver-arg=no-such=x", "", "--kube-apiserver-arg"},
 	} {
-		environment := func(name string) (string, bool) {
-			is, value, _ := strings.Cut(tc.environment, "=")
-			if is != name {
-				return "", false
-			}
-			return value, true
-		}
-		err := checkServer(strings.Fields(tc.arguments), environment, root)
+		err := checkServer(service.Server{Arguments: strings.Fields(tc.arguments), Environment: []string{tc.environment}, Root: root})
 		if (err != nil) != (tc.want != "") || err != nil && !strings.Contains(err.Error(), tc.want) {
 			t.Errorf("%q %q: %v, want %q", tc.arguments, tc.environment, err, tc.want)
 		}
+	}
+}
+
+// TestPortInUseIsFoundBeforeAServiceStarts, if it starts at once.
+func TestPortInUseIsFoundBeforeAServiceStarts(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	s := service.Server{Arguments: []string{"--config=", "--data-dir=" + t.TempDir(), fmt.Sprintf("--https-listen-port=%d", l.Addr().(*net.TCPAddr).Port)}}
+	if err := checkServer(s); err != nil {
+		t.Errorf("of a service that is started later: %v", err)
+	}
+	s.Starts = true
+	if err := checkServer(s); err == nil || !strings.Contains(err.Error(), "address already in use: choose another address") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// TestDigestsOfAServiceAreItsServers: what its configuration files say counts, and where a value comes from does not.
+func TestDigestsOfAServiceAreItsServers(t *testing.T) {
+	root := t.TempDir()
+	writeFile(t, filepath.Join(root, "etc/reap/config.yaml"), "log-level: debug # as ever\n")
+	s := service.Server{Arguments: []string{"--data-dir=/srv", "--log-level=debug"}, Root: root}
+	before, err := serverDigests(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Arguments = s.Arguments[:1]
+	if same, err := serverDigests(s); err != nil || !maps.Equal(before, same) {
+		t.Errorf("got %v, want %v (%v)", same, before, err)
+	}
+	writeFile(t, filepath.Join(root, "etc/reap/config.yaml"), "log-level: info\n")
+	if other, err := serverDigests(s); err != nil || other["log-level"] == before["log-level"] || other["data-dir"] != before["data-dir"] {
+		t.Errorf("got %v after %v (%v)", other, before, err)
+	}
+	writeFile(t, filepath.Join(root, "etc/reap/config.yaml"), "log-levle: info\n")
+	if _, err := serverDigests(s); err == nil {
+		t.Error("a file with a mistake has digests")
 	}
 }
 

@@ -83,7 +83,7 @@ func withoutPKIFlag(usage string) *cli.BoolFlag {
 }
 
 func saveSnapshotCommand() *cli.Command {
-	flags, client := config.ClientFlags()
+	flags, client := config.ClientFlags(installedServices)
 	return command(saveExamples, &cli.Command{
 		Name:        "save",
 		Usage:       "make a snapshot of the running server",
@@ -131,7 +131,7 @@ func saveSnapshotCommand() *cli.Command {
 }
 
 func listSnapshotsCommand() *cli.Command {
-	flags, find := config.DataDirFlags()
+	flags, find := config.DataDirFlags(installedServices)
 	return command(listExamples, &cli.Command{
 		Name:        "list",
 		Usage:       "show the snapshots of a folder",
@@ -171,7 +171,7 @@ func listSnapshotsCommand() *cli.Command {
 }
 
 func pruneSnapshotsCommand() *cli.Command {
-	flags, find := config.DataDirFlags()
+	flags, find := config.DataDirFlags(installedServices)
 	return command(pruneExamples, &cli.Command{
 		Name:        "prune",
 		Usage:       "remove all but the newest snapshots of a folder",
@@ -223,7 +223,7 @@ func pruneSnapshotsCommand() *cli.Command {
 }
 
 func restoreSnapshotCommand() *cli.Command {
-	flags, find := config.DataDirFlags()
+	flags, find := config.DataDirFlags(installedServices)
 	c := command(restoreExamples, &cli.Command{
 		Name:        "restore",
 		Usage:       "make a server's data directory from a snapshot",

@@ -22,7 +22,7 @@ reap status --kubeconfig ~/edge-1.kubeconfig -o json`
 const shortestInterval = 100 * time.Millisecond
 
 func statusCommand() *cli.Command {
-	flags, client := config.ClientFlags()
+	flags, client := config.ClientFlags(installedServices)
 	return command(statusExamples, &cli.Command{
 		Name:        "status",
 		Usage:       "show what the collector is doing, and what waits for whom",

@@ -28,7 +28,7 @@ reap tree node/edge-1 -o dot | dot -Tsvg > edge-1.svg`
 const treeLimit = 200
 
 func treeCommand() *cli.Command {
-	flags, client := config.ClientFlags()
+	flags, client := config.ClientFlags(installedServices)
 	flags = append(flags, serverSideFlag())
 	flags = append(flags, selectionFlags()...)
 	return command(treeExamples, &cli.Command{

@@ -26,7 +26,7 @@ reap why configmap settings -o json
 reap why pods -l app=web -n shop`
 
 func whyCommand() *cli.Command {
-	flags, client := config.ClientFlags()
+	flags, client := config.ClientFlags(installedServices)
 	flags = append(flags, serverSideFlag())
 	flags = append(flags, selectionFlags()...)
 	return command(whyExamples, &cli.Command{

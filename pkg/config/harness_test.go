@@ -36,10 +36,7 @@ func load(t *testing.T, in layers) (Server, string, error) {
 	s.DataDir = "/default/reap"
 	l := newLoader(s.options())
 	l.configFile = filepath.Join(dir, "config.yaml")
-	l.lookupEnv = func(name string) (string, bool) {
-		v, found := in.env[name]
-		return v, found
-	}
+	l.environment = in.env
 	var err error
 	app := &cli.App{
 		Name: "reap", Flags: l.flags(), HideVersion: true, Writer: io.Discard, ErrWriter: io.Discard,

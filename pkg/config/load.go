@@ -19,16 +19,17 @@ type loader struct {
 	// config is the option that names the main file. Only the command line and the environment can set it.
 	config     *option
 	configFile string
-	lookupEnv  func(string) (string, bool)
+	// environment is the server's or command's own.
+	environment environment
 	// root is put before the files' paths. Below one, what is being made may not have its files yet: none is required.
 	root string
 }
 
 func newLoader(options []*option) *loader {
 	l := &loader{
-		options:    options,
-		configFile: defaultConfigFile,
-		lookupEnv:  os.LookupEnv,
+		options:     options,
+		configFile:  defaultConfigFile,
+		environment: newEnvironment(os.Environ()),
 	}
 	l.config = stringOption(&l.configFile, parsePath, option{
 		name: configName, category: categoryGeneral, placeholder: "FILE",
@@ -79,8 +80,6 @@ func (l *loader) files() (settings, error) {
 // given returns the option's values from the highest layer that gives it.
 //
 // An empty environment variable counts as not set, because container templates set unused variables to "".
-// Unlike an unknown key in a file, an unknown REAP_ variable is no error: Kubernetes itself sets REAP_PORT
-// and similar ones in every pod beside a Service called reap.
 func (l *loader) given(o *option, files settings) ([]setting, bool) {
 	if o.flag.given {
 		var given []setting
@@ -89,7 +88,7 @@ func (l *loader) given(o *option, files settings) ([]setting, bool) {
 		}
 		return given, true
 	}
-	if text, _ := l.lookupEnv(o.env()); text != "" {
+	if text := l.environment[o.env()]; text != "" {
 		source := "from $" + o.env()
 		if !o.list || o.commas {
 			return []setting{{text: text, source: source}}, true

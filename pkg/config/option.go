@@ -28,6 +28,8 @@ type option struct {
 	// set sets the value, or appends an element to a list. Its error says what is wrong with the value
 	// and what is accepted; the caller adds the option's name and the source of the value.
 	set func(text string) error
+	// get returns the value that the option has.
+	get func() string
 
 	// flag holds what the command line gave.
 	flag flagValue
@@ -77,7 +79,7 @@ func (v *flagValue) String() string {
 
 // env returns the name of the option's environment variable.
 func (o *option) env() string {
-	return "REAP_" + strings.ToUpper(strings.ReplaceAll(o.name, "-", "_"))
+	return variable(o.name)
 }
 
 // names returns the option's names on the command line and in files.
@@ -131,6 +133,7 @@ func asIs(check func(string) error) func(string) (string, error) {
 
 func stringOption(target *string, parse func(string) (string, error), o option) *option {
 	o.shown = *target
+	o.get = func() string { return *target }
 	o.set = func(text string) (err error) {
 		*target, err = parse(text)
 		return err
@@ -141,6 +144,7 @@ func stringOption(target *string, parse func(string) (string, error), o option) 
 func listOption(target *[]string, parse func(string) (string, error), o option) *option {
 	o.list = true
 	o.reset = func() { *target = nil }
+	o.get = func() string { return strings.Join(*target, "\n") }
 	o.set = func(text string) error {
 		element, err := parse(text)
 		*target = append(*target, element)
@@ -153,6 +157,7 @@ func listOption(target *[]string, parse func(string) (string, error), o option) 
 // returns its own error for a number out of range.
 func intOption(target *int, check func(int) error, accept string, o option) *option {
 	o.shown = strconv.Itoa(*target)
+	o.get = func() string { return strconv.Itoa(*target) }
 	o.set = func(text string) error {
 		n, err := strconv.Atoi(text)
 		if err != nil {
@@ -167,6 +172,7 @@ func intOption(target *int, check func(int) error, accept string, o option) *opt
 // durationOption parses a duration such as 90s or 1h. The option's usage says what 0 means.
 func durationOption(target *time.Duration, check func(time.Duration) error, accept string, o option) *option {
 	o.shown = target.String()
+	o.get = func() string { return target.String() }
 	o.set = func(text string) error {
 		d, err := time.ParseDuration(text)
 		if err != nil {
@@ -183,6 +189,7 @@ func boolOption(target *bool, o option) *option {
 	o.boolean = true
 	o.placeholder = "[=BOOL]"
 	o.shown = strconv.FormatBool(*target)
+	o.get = func() string { return strconv.FormatBool(*target) }
 	o.set = func(text string) error {
 		b, err := strconv.ParseBool(text)
 		if err != nil {
@@ -197,6 +204,7 @@ func boolOption(target *bool, o option) *option {
 // modeOption parses an octal number, with or without a leading 0 or 0o.
 func modeOption(target *os.FileMode, o option) *option {
 	o.shown = fmt.Sprintf("%04o", *target)
+	o.get = func() string { return fmt.Sprintf("%04o", *target) }
 	o.set = func(text string) error {
 		n, err := strconv.ParseUint(strings.TrimPrefix(text, "0o"), 8, 32)
 		if err != nil {

@@ -20,16 +20,19 @@ const (
 // ServerFlags returns the flags of `reap server`, and a function that resolves all layers into its options.
 // Call the function once, after a command line has been parsed with these flags.
 func ServerFlags() ([]cli.Flag, func() (Server, error)) {
-	return ServerFlagsElsewhere(os.LookupEnv, "")
+	return ServerFlagsElsewhere(os.Environ(), "")
 }
 
-// ServerFlagsElsewhere is ServerFlags for a server that runs in another environment, and below another root, which is put
-// before the paths of configuration files.
-func ServerFlagsElsewhere(lookupEnv func(string) (string, bool), root string) ([]cli.Flag, func() (Server, error)) {
+// ServerFlagsElsewhere is ServerFlags for a server that runs in another environment, given as NAME=value, and below another
+// root, which is put before the paths of configuration files.
+func ServerFlagsElsewhere(variables []string, root string) ([]cli.Flag, func() (Server, error)) {
 	s := DefaultServer()
 	l := newLoader(s.options())
-	l.lookupEnv, l.root = lookupEnv, root
+	l.environment, l.root = newEnvironment(variables), root
 	return l.flags(), func() (Server, error) {
+		if err := l.environment.check(); err != nil {
+			return Server{}, err
+		}
 		if err := l.load(); err != nil {
 			return Server{}, err
 		}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/reap-dev/reap/pkg/config"
 	"github.com/reap-dev/reap/pkg/datastore"
+	"github.com/reap-dev/reap/pkg/process"
 )
 
 // dataDir is the data directory, held by this process alone.
@@ -28,12 +29,16 @@ type dataDir struct {
 type Ready struct {
 	URL        string `json:"url"`
 	Kubeconfig string `json:"kubeconfig"`
-	PID        int    `json:"pid"`
 	Version    string `json:"version"`
+	// Identity tells the file of a server that was killed from that of one that runs.
+	process.Identity
+	// Settings holds a digest of each setting that the server runs with, by the name of its flag.
+	Settings map[string]string `json:"settings,omitempty"`
 }
 
 // ReadReady reads the ready file of a data directory. The error is fs.ErrNotExist if
-// no server is ready. A killed server leaves its file until the next server starts.
+// no server is ready. A killed server leaves its file until the next server starts: Identity.Runs says
+// whether it does.
 func ReadReady(dataDir string) (r Ready, err error) {
 	path := readyFile(dataDir)
 	raw, err := os.ReadFile(path)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/reap-dev/reap/pkg/config"
+	"github.com/reap-dev/reap/pkg/process"
 )
 
 // Two servers on one database would destroy it.
@@ -26,7 +27,7 @@ func TestOneServerPerDataDirectory(t *testing.T) {
 	}
 	for _, holder := range []string{"", "(process 42, https://127.0.0.1:6443)"} { // starting, and then ready
 		if holder != "" {
-			if err := d.ready(Ready{URL: "https://127.0.0.1:6443", PID: 42}); err != nil {
+			if err := d.ready(Ready{URL: "https://127.0.0.1:6443", Identity: process.Identity{PID: 42}}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -64,7 +65,7 @@ func TestReadyFileIsCompleteOrMissing(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	if err := d.ready(Ready{URL: "second", PID: 1}); err != nil {
+	if err := d.ready(Ready{URL: "second"}); err != nil {
 		t.Fatal(err)
 	}
 	if r, err := ReadReady(d.path); err != nil || r.URL != "second" {

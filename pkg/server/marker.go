@@ -101,7 +101,12 @@ func (s *server) checkStore(ctx context.Context) (gone *loss, err error) {
 		logrus.WithField("before", m.Since).Warn("beginning with an empty database, as --new-store asks for")
 		return nil, forgetReached(s.cfg.DataDir)
 	}
-	return nil, fmt.Errorf("the database in %s is empty or missing, although there was one before (according to %s): "+
+	return nil, s.vanished()
+}
+
+// vanished is the error of a store that the marker knows and that is gone.
+func (s *server) vanished() error {
+	return fmt.Errorf("the database in %s is empty or missing, although there was one before (according to %s): "+
 		"mount its disk, restore a snapshot with 'reap snapshot restore', or start with an empty database with --new-store",
 		s.cfg.DataDir, markerFile(config.PKIDir(s.cfg.DataDir)))
 }

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -25,6 +24,7 @@ import (
 	"github.com/reap-dev/reap/pkg/gc"
 	"github.com/reap-dev/reap/pkg/gc/report"
 	"github.com/reap-dev/reap/pkg/pki"
+	"github.com/reap-dev/reap/pkg/process"
 	"github.com/reap-dev/reap/pkg/snapshot"
 )
 
@@ -308,7 +308,8 @@ func (s *server) greet() {
 
 // announce reports that the server is ready, and where it listens.
 func (s *server) announce(dir *dataDir, access *access) error {
-	if err := dir.ready(Ready{URL: access.url, Kubeconfig: access.kubeconfig, PID: os.Getpid(), Version: s.cfg.Version}); err != nil {
+	ready := Ready{URL: access.url, Kubeconfig: access.kubeconfig, Version: s.cfg.Version, Identity: process.Self(), Settings: s.cfg.Digests()}
+	if err := dir.ready(ready); err != nil {
 		return err
 	}
 	logrus.WithFields(logrus.Fields{

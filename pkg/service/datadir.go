@@ -26,34 +26,34 @@ func configFile(arguments []string, environment string) string {
 	return cmp.Or(setting(environment, "REAP_CONFIG"), defaultConfig)
 }
 
-// configuredDataDir returns the data directory that a configuration file and those beside it name, of which the last one
-// counts.
-func (p place) configuredDataDir(config string) (string, error) {
+// configured is what this package reads of configuration files.
+type configured struct {
+	DataDir string `yaml:"data-dir"`
+	Port    string `yaml:"https-listen-port"`
+}
+
+// readConfig returns what a configuration file and those beside it say, of which the last one counts.
+func (p place) readConfig(config string) (last configured, err error) {
 	if config == "" {
-		return "", nil
+		return last, nil
 	}
 	further, err := filepath.Glob(p.at(config) + ".d/*.yaml")
 	if err != nil {
-		return "", fmt.Errorf("--config %.100q: %w", config, err)
+		return last, fmt.Errorf("--config %.100q: %w", config, err)
 	}
-	dir := ""
 	for _, path := range append([]string{p.at(config)}, further...) {
 		if !isFile(path) {
 			continue
 		}
 		text, err := readOptional(path)
 		if err != nil {
-			return "", err
+			return last, err
 		}
-		var file struct {
-			DataDir string `yaml:"data-dir"`
-		}
+		var file configured
 		if err := yaml.Unmarshal([]byte(text), &file); err != nil {
-			return "", fmt.Errorf("reading %s: %w", path, err)
+			return last, fmt.Errorf("reading %s: %w", path, err)
 		}
-		if file.DataDir != "" {
-			dir = file.DataDir
-		}
+		last.DataDir, last.Port = cmp.Or(file.DataDir, last.DataDir), cmp.Or(file.Port, last.Port)
 	}
-	return dir, nil
+	return last, nil
 }

@@ -61,6 +61,17 @@ func assign(text, name, line string) string {
 	return rest.String() + line + "\n"
 }
 
+// variables returns the variables that the text of an environment file sets, as NAME=value.
+func variables(text string) (all []string) {
+	for line := range strings.Lines(text) {
+		name, value, is := strings.Cut(strings.TrimSuffix(line, "\n"), "=")
+		if is && isSetting(name) {
+			all = append(all, name+"="+environmentUnquote(value))
+		}
+	}
+	return all
+}
+
 // setting returns the last value of a name in the text of an environment file.
 func setting(text, name string) (value string) {
 	for line := range strings.Lines(text) {

@@ -55,7 +55,7 @@ func TestGolden(t *testing.T) {
 				if tc.config != "" {
 					put(t, s, "/etc/reap/config.yaml", tc.config, 0o644)
 				}
-				i, err := Plan(s, Install{Arguments: tc.arguments, Environment: tc.environment, Hash: hash})
+				i, err := Plan(t.Context(), s, Install{Arguments: tc.arguments, Environment: tc.environment, Hash: hash})
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"time"
 )
 
 // initSystem is what starts services on a machine, and whether it runs, which it does not while an image is built.
@@ -49,6 +50,7 @@ func (p place) definition(kind string) string {
 func (p place) run(ctx context.Context, failed error, name string, args ...string) error {
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Stdout, cmd.Stderr = p.Stdout, p.Stderr
+	cmd.WaitDelay = time.Second // what it has started may hold its output open
 	err := cmd.Run()
 	switch {
 	case err == nil:
@@ -73,6 +75,16 @@ func (p place) active(ctx context.Context, kind string) bool {
 		return p.ask(ctx, "rc-service", p.service, "status")
 	}
 	return false
+}
+
+// runs reports whether the service has a process, which may not be ready yet.
+func (p place) runs(ctx context.Context, kind string) bool {
+	if kind != Systemd {
+		return p.active(ctx, kind)
+	}
+	out, err := exec.CommandContext(ctx, "systemctl", "show", "--property=MainPID", p.service+".service").Output()
+	pid, found := strings.CutPrefix(strings.TrimSpace(string(out)), "MainPID=")
+	return err == nil && found && pid != "0"
 }
 
 // offline is systemctl's flag for a systemd that does not run.

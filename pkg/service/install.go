@@ -9,7 +9,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 )
 
@@ -20,19 +19,24 @@ type Installation struct {
 	init       initSystem
 	arguments  []string
 	dataDir    string
+	running    string // the data directory of the installed service while it runs; "" if it does not
 	files      []file // in the order in which they are written
 	oldBinDir  string // where the binary of the installed service is
 	oldUnit    string // systemd's unit that has moved; "" if none has
 	restarting bool   // something that the service runs with has changed
+	before     state  // the service that worked, to go back to
 }
 
 // Plan finds out what an installation consists of, and all that is wrong with its settings.
-func Plan(s Settings, in Install) (*Installation, error) {
+func Plan(ctx context.Context, s Settings, in Install) (*Installation, error) {
 	p, err := locate(s)
 	if err != nil {
 		return nil, err
 	}
-	old, _ := p.readRecord() // without one the binary has not been installed here
+	old, err := p.readRecord() // without one the binary has not been installed here
+	if err != nil {
+		old = record{}
+	}
 	installed := p.installedUnit(old)
 	if installed != "" && !p.systemdSet {
 		p.unit, p.systemdSet = installed, true // it stays where it is
@@ -62,8 +66,11 @@ func Plan(s Settings, in Install) (*Installation, error) {
 	if i.arguments, err = p.arguments(in.Arguments, definition); err != nil {
 		return nil, err
 	}
-	if err := i.findDataDir(environment); err != nil {
+	if err := i.findDataDir(environment, definition == "" || len(in.Arguments) > 0); err != nil {
 		return nil, err
+	}
+	if i.init.running && i.runs(ctx, i.init.kind) {
+		i.running = old.dataDir
 	}
 	if err := i.checkServer(environment); err != nil {
 		return nil, err
@@ -140,11 +147,14 @@ func (i *Installation) checkServer(environment string) error {
 	if i.in.Check == nil || i.init.kind == None {
 		return nil
 	}
-	err := i.in.Check(i.arguments, func(name string) (string, bool) {
-		value := setting(environment, name)
-		return value, value != ""
-	}, i.Root)
-	if err != nil {
+	server := Server{
+		Arguments: i.arguments, Environment: variables(environment), Root: i.Root,
+		Starts: i.init.running && i.Root == "" && !i.in.SkipStart && !i.in.SkipEnable,
+	}
+	if i.running != "" {
+		server.Running = i.at(i.running)
+	}
+	if err := i.in.Check(server); err != nil {
 		// A value in it may be long, or hold tabs.
 		text := strings.ReplaceAll(err.Error(), "\t", " ")
 		return fmt.Errorf("reap server would not start with these arguments and the settings in %s: %.1000s", i.envFile, text)
@@ -152,31 +162,22 @@ func (i *Installation) checkServer(environment string) error {
 	return nil
 }
 
-// findDataDir sets the data directory, and names it among the arguments of a second service.
-func (i *Installation) findDataDir(environment string) (err error) {
+// findDataDir sets the data directory. A second service gets one of its own, and a port and no configuration file, among its
+// arguments if they are new and say otherwise neither themselves nor in the environment.
+func (i *Installation) findDataDir(environment string, anew bool) (err error) {
 	config := configFile(i.arguments, environment)
 	if i.init.kind != None && config != "" && !strings.HasPrefix(config, "/") {
 		return fmt.Errorf("a service has no current directory: --config %.100q must start with /", config)
 	}
-	i.dataDir = dataDir(i.arguments, environment)
-	switch {
-	case i.dataDir != "":
-	case i.service != defaultName:
-		// Two services on one data directory would shut each other out: the files that the first one reads do not count.
-		if config != defaultConfig {
-			if i.dataDir, err = i.configuredDataDir(config); err != nil {
-				return err
-			}
-		}
-		if i.dataDir == "" {
-			i.dataDir = "/var/lib/" + i.service
-			i.arguments = slices.Insert(slices.Clone(i.arguments), 0, "--data-dir="+i.dataDir)
-		}
-	default:
-		if i.dataDir, err = i.configuredDataDir(config); err != nil {
-			return err
-		}
-		i.dataDir = cmp.Or(i.dataDir, i.in.DefaultDataDir, "/var/lib/"+defaultName)
+	if i.service != defaultName {
+		err = i.beSecond(environment, anew)
+	} else if i.dataDir = dataDir(i.arguments, environment); i.dataDir == "" {
+		var file configured
+		file, err = i.readConfig(config)
+		i.dataDir = cmp.Or(file.DataDir, i.in.DefaultDataDir, "/var/lib/"+defaultName)
+	}
+	if err != nil {
+		return err
 	}
 	if i.init.kind != None && !strings.HasPrefix(i.dataDir, "/") {
 		return fmt.Errorf("a service has no current directory: --data-dir %.100q must start with /", i.dataDir)
@@ -236,6 +237,15 @@ func (i *Installation) Apply(ctx context.Context) error {
 	}
 	// Of a run that was cut short, or asked not to restart.
 	i.restarting = exists(i.at(i.mark))
+	if changed, _ := i.changedSettings(ctx, i.running, i.init.kind); len(changed) > 0 {
+		i.say("changed since the service was started: %s", strings.Join(changed, ", "))
+		if err := i.changing(); err != nil {
+			return err
+		}
+	}
+	if err := i.remember(ctx); err != nil {
+		return err
+	}
 	written := false
 	if !i.in.SkipLinks {
 		written = i.putLinks()

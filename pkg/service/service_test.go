@@ -65,7 +65,7 @@ func tree(t *testing.T, s Settings) (all []string) {
 // install plans and applies.
 func install(t *testing.T, s Settings, in Install) error {
 	t.Helper()
-	i, err := Plan(s, in)
+	i, err := Plan(t.Context(), s, in)
 	if err != nil {
 		return err
 	}
@@ -136,7 +136,7 @@ func TestBadSettingsChangeNothing(t *testing.T) {
 func TestDryRunWritesNothing(t *testing.T) {
 	s, out := machine(t, Systemd)
 	before := tree(t, s)
-	i, err := Plan(s, Install{})
+	i, err := Plan(t.Context(), s, Install{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -180,22 +180,17 @@ func TestServerIsCheckedFirst(t *testing.T) {
 	mustInstall(t, s, Install{Arguments: []string{"--disable=gc"}})
 	before := tree(t, s)
 	var seen []string
-	in := Install{Environment: []string{"REAP_DISABLE=job"}, Check: func(arguments []string, environment func(string) (string, bool), root string) error {
-		seen = append(seen, arguments...)
-		for _, name := range []string{"REAP_LOG_LEVEL", "REAP_LOG_FORMAT", "REAP_DISABLE", "HOME"} {
-			if value, set := environment(name); set {
-				seen = append(seen, name+"="+value)
-			}
-		}
-		if root != s.Root {
-			t.Errorf("the root is %s", root)
+	in := Install{Environment: []string{"REAP_DISABLE=job", "HOME=/root"}, Check: func(server Server) error {
+		seen = append(append(seen, server.Arguments...), server.Environment...)
+		if server.Root != s.Root || server.Running != "" || server.Starts {
+			t.Errorf("checked was %+v", server)
 		}
 		return errors.New("no such\tserver")
 	}}
 	if err := install(t, s, in); err == nil || !strings.Contains(err.Error(), "/etc/reap/reap.env: no such server") {
 		t.Errorf("got %v", err)
 	}
-	if want := []string{"--disable=gc", "REAP_LOG_LEVEL=debug", "REAP_DISABLE=job"}; !slices.Equal(seen, want) {
+	if want := []string{"--disable=gc", "REAP_LOG_LEVEL=debug", "REAP_LOG_FORMAT=", "REAP_DISABLE=job"}; !slices.Equal(seen, want) {
 		t.Errorf("checked were %q, want %q", seen, want)
 	}
 	if after := tree(t, s); !slices.Equal(before, after) {
@@ -218,7 +213,7 @@ func TestUnitStaysWhereItIs(t *testing.T) {
 
 	put(t, s, "/run/systemd/system/x", "", 0o644)
 	commands := t.TempDir()
-	fake(t, commands, "systemctl", `case $1 in is-*) ;; *) echo "$@" >>$t/calls ;; esac`)
+	fake(t, commands, "systemctl", `case $1 in is-*|show) ;; *) echo "$@" >>$t/calls ;; esac`)
 	t.Setenv("PATH", commands)
 	s.SystemdDir = filepath.Dir(second)
 	mustInstall(t, s, Install{})
@@ -372,7 +367,7 @@ func TestDataDir(t *testing.T) {
 			for path, content := range tc.files {
 				put(t, s, path, content, 0o644)
 			}
-			i, err := Plan(s, tc.in)
+			i, err := Plan(t.Context(), s, tc.in)
 			if err != nil {
 				t.Fatal(err)
 			}

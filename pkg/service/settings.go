@@ -45,10 +45,25 @@ type Settings struct {
 	SystemdDir string
 	// User is the ID of the user who asks.
 	User int
+	// Digests returns a digest of each setting of a server, as its ready file has them. Nil compares none.
+	Digests func(Server) (map[string]string, error)
 	// Out is told what is done.
 	Out io.Writer
 	// Stdout and Stderr are those of the init system's commands.
 	Stdout, Stderr io.Writer
+}
+
+// A Server is `reap server` as a service starts it.
+type Server struct {
+	Arguments []string
+	// Environment holds the variables that the environment file sets, as NAME=value.
+	Environment []string
+	// Root is put before the paths of its files.
+	Root string
+	// Running is the data directory of the service that this one takes the place of, with the root before it; "" if none runs.
+	Running string
+	// Starts means that it is started at once, so that its port has to be free.
+	Starts bool
 }
 
 // Install is what Plan needs besides.
@@ -59,9 +74,8 @@ type Install struct {
 	Environment []string
 	// Path lists the directories in which commands are looked for, as $PATH does.
 	Path string
-	// Check says what is wrong with the arguments and the environment that the server will be started with, in which a name
-	// without a value is not set; root is put before the paths of configuration files. Nil checks nothing.
-	Check func(arguments []string, environment func(name string) (value string, set bool), root string) error
+	// Check returns the error with which the server would refuse to start. Nil checks nothing.
+	Check func(Server) error
 	// DefaultDataDir is where the server keeps its data if nothing says otherwise; /var/lib/reap if empty.
 	DefaultDataDir string
 	// Hash is the binary's SHA-256. If it is empty the binary is read.

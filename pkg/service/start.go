@@ -2,12 +2,8 @@ package service
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
-	"strconv"
 	"time"
 )
 
@@ -64,10 +60,8 @@ func (i *Installation) startSystemd(ctx context.Context) (next string, err error
 		i.say("no %s of %s, as asked", action, unit)
 		return "systemctl " + action + " " + i.service, nil
 	}
-	// Type=notify: this returns when the server is ready.
 	i.say("%s of %s", action, unit)
-	failed := fmt.Errorf("%s did not become ready; see: journalctl -u %s", unit, i.service)
-	if err := i.run(ctx, failed, "systemctl", action, unit); err != nil {
+	if err := i.startOrGoBack(ctx, action); err != nil {
 		return "", err
 	}
 	return "", i.ready()
@@ -93,15 +87,36 @@ func (i *Installation) startOpenRC(ctx context.Context) (next string, err error)
 		return "rc-service " + i.service + " " + action, nil
 	}
 	i.say("%s of %s", action, i.service)
-	log := i.logFile()
-	if err := i.run(ctx, fmt.Errorf("%s did not start; see %s", i.service, log), "rc-service", i.service, action); err != nil {
+	if err := i.startOrGoBack(ctx, action); err != nil {
 		return "", err
 	}
-	// OpenRC waits for a process, not for a server that answers.
-	if err := i.awaitReady(ctx); err != nil {
-		return "", fmt.Errorf("%s did not become ready: %w; see %s", i.service, err, log)
-	}
 	return "", i.ready()
+}
+
+// rcServiceWithin bounds rc-service, which stops a server within 35 seconds and may start the network first.
+const rcServiceWithin = 2 * time.Minute
+
+// bring starts or restarts the service, and returns when its server is ready on the data directory.
+func (i *Installation) bring(ctx context.Context, action, dataDir string) error {
+	since := i.logNow()
+	if i.init.kind == Systemd {
+		// Type=notify: this returns when the server is ready, or has ended.
+		failed := fmt.Errorf("%s.service did not become ready", i.service)
+		return i.explain(ctx, since, i.run(ctx, failed, "systemctl", action, i.service+".service"))
+	}
+	bounded, cancel := context.WithTimeoutCause(ctx, rcServiceWithin, fmt.Errorf("still busy after %s", rcServiceWithin))
+	defer cancel()
+	err := i.run(bounded, errors.New("rc-service could not start it"), "rc-service", i.service, action)
+	if err == nil {
+		// OpenRC waits for a process, not for a server that answers.
+		waiting, cancel := context.WithTimeoutCause(ctx, i.in.Wait, fmt.Errorf("no answer within %s", i.in.Wait))
+		defer cancel()
+		err = i.awaitReady(waiting, dataDir)
+	}
+	if err != nil {
+		err = fmt.Errorf("%s did not become ready: %w", i.service, err)
+	}
+	return i.explain(ctx, since, err)
 }
 
 // action is what a service needs: to be started, to be restarted, or nothing, which it says.
@@ -123,46 +138,4 @@ func (i *Installation) ready() error {
 	}
 	i.say("%s is ready", i.service)
 	return nil
-}
-
-// askingEvery is the time between two looks at the ready file.
-const askingEvery = 200 * time.Millisecond
-
-func (i *Installation) awaitReady(ctx context.Context) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, i.in.Wait, fmt.Errorf("no answer within %s", i.in.Wait))
-	defer cancel()
-	tick := time.NewTicker(askingEvery)
-	defer tick.Stop()
-	for {
-		if pid, err := i.server(i.dataDir); err != nil || pid > 0 {
-			return err
-		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-	}
-}
-
-// server returns the process of the server that is ready on a data directory; 0 if there is none. The ready file is
-// there exactly while a server is ready, unless one that was killed left it. The error is that the caller may not look.
-func (p place) server(dataDir string) (pid int, err error) {
-	raw, err := os.ReadFile(p.at(dataDir) + "/ready.json")
-	if errors.Is(err, fs.ErrPermission) {
-		return 0, fmt.Errorf("looking whether a server is ready: %w", err)
-	}
-	if err != nil {
-		return 0, nil
-	}
-	var ready struct {
-		PID int `json:"pid"`
-	}
-	if json.Unmarshal(raw, &ready) != nil || ready.PID <= 0 {
-		return 0, nil
-	}
-	if _, err := os.Stat("/proc/" + strconv.Itoa(ready.PID)); errors.Is(err, fs.ErrNotExist) {
-		return 0, nil
-	}
-	return ready.PID, nil
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"text/tabwriter"
 )
 
@@ -25,6 +26,10 @@ type Status struct {
 	ReadyUnknown bool `json:"readyUnknown,omitempty"`
 	// RestartPending means that something has changed that it does not run with yet.
 	RestartPending bool `json:"restartPending"`
+	// ChangedSettings names the settings that have other values since the server was started, and SettingsError says why it would not
+	// start again with them. Both are empty for a caller who may not see the server's.
+	ChangedSettings []string `json:"changedSettings,omitempty"`
+	SettingsError   string   `json:"settingsError,omitempty"`
 	// PID is the process of the server that is ready, if the caller may know.
 	PID int `json:"pid,omitempty"`
 	// Paths of what belongs to it.
@@ -50,7 +55,7 @@ func ReadStatus(ctx context.Context, s Settings) (Status, error) {
 	if err != nil {
 		return status, err
 	}
-	p.unit, p.rcScript = r.unit, r.rcScript
+	p.unit, p.rcScript, p.envFile = r.unit, r.rcScript, r.envFile
 	status.Init = r.init
 	status.Binary, status.DataDir, status.UninstallScript = p.binary(), r.dataDir, p.uninstallScript(p.BinDir)
 	var hidden error
@@ -74,7 +79,13 @@ func ReadStatus(ctx context.Context, s Settings) (Status, error) {
 	// systemd is told by the server; OpenRC knows of a process alone.
 	status.Ready = status.Active && (r.init == Systemd || status.PID > 0)
 	status.ReadyUnknown = status.Active && !status.Ready && hidden != nil
-	status.RestartPending = status.Active && exists(p.at(p.mark))
+	if status.Active {
+		var failing error
+		if status.ChangedSettings, failing = p.changedSettings(ctx, r.dataDir, r.init); failing != nil {
+			status.SettingsError = oneLineOf(failing)
+		}
+		status.RestartPending = exists(p.at(p.mark)) || len(status.ChangedSettings) > 0 || failing != nil
+	}
 	return status, ctx.Err()
 }
 
@@ -113,10 +124,13 @@ func (s Status) Print(out io.Writer) error {
 		if f.unknown {
 			word = "unknown"
 		}
+		if f.name == "restart pending" && len(s.ChangedSettings) > 0 {
+			word += ": changed " + strings.Join(s.ChangedSettings, ", ")
+		}
 		fmt.Fprintf(w, "%s\t%s\n", f.name, word)
 	}
 	for _, f := range []struct{ name, value string }{
-		{"binary", s.Binary}, {"definition", s.Definition}, {"settings", s.EnvironmentFile}, {"data", s.DataDir}, {"uninstall", s.UninstallScript},
+		{"settings error", s.SettingsError}, {"binary", s.Binary}, {"definition", s.Definition}, {"settings", s.EnvironmentFile}, {"data", s.DataDir}, {"uninstall", s.UninstallScript},
 	} {
 		if f.value != "" {
 			fmt.Fprintf(w, "%s\t%s\n", f.name, f.value)
@@ -124,3 +138,6 @@ func (s Status) Print(out io.Writer) error {
 	}
 	return w.Flush()
 }
+
+// oneLineOf returns an error's text as a row of a table takes it.
+func oneLineOf(err error) string { return strings.Join(strings.Fields(err.Error()), " ") }

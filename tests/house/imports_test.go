@@ -21,7 +21,7 @@ const module = "github.com/reap-dev/reap/"
 var may = map[string][]string{
 	"pkg/cli":         {"pkg/apiserver", "pkg/bound", "pkg/config", "pkg/datastore", "pkg/datastore/dump", "pkg/datastore/outage", "pkg/envtest", "pkg/escape", "pkg/etcdlog", "pkg/export", "pkg/gc/act", "pkg/gc/decide", "pkg/gc/graph", "pkg/gc/lint", "pkg/gc/listing", "pkg/gc/pause", "pkg/gc/plan", "pkg/gc/relink", "pkg/gc/report", "pkg/manifest", "pkg/pki", "pkg/server", "pkg/service", "pkg/snapshot", "pkg/translations"},
 	"pkg/config":      {},
-	"pkg/server":      {"pkg/apiserver", "pkg/config", "pkg/controllers", "pkg/datastore", "pkg/datastore/dump", "pkg/datastore/outage", "pkg/elect", "pkg/gc", "pkg/gc/pause", "pkg/gc/report", "pkg/pki", "pkg/snapshot"},
+	"pkg/server":      {"pkg/apiserver", "pkg/config", "pkg/controllers", "pkg/datastore", "pkg/datastore/dump", "pkg/datastore/outage", "pkg/elect", "pkg/gc", "pkg/gc/pause", "pkg/gc/report", "pkg/pki", "pkg/process", "pkg/snapshot"},
 	"pkg/pki":         {},
 	"pkg/datastore":   {"pkg/datastore/dump", "pkg/datastore/intact", "pkg/datastore/outage", "pkg/datastore/watch"},
 	"pkg/apiserver":   {"pkg/datastore/intact", "pkg/pki"},
@@ -38,8 +38,11 @@ var may = map[string][]string{
 	"pkg/escape": {},
 
 	// They work on a machine's files, and ask no server.
-	"pkg/service": {},
+	"pkg/service": {"pkg/process"},
 	"pkg/envtest": {},
+
+	// The server writes down which process it is, and the service asks whether that still runs.
+	"pkg/process": {},
 
 	// It changes references in files.
 	"pkg/manifest": {"pkg/gc/graph"},
@@ -91,6 +94,7 @@ var clients = map[string][]string{
 
 	"pkg/service":      {"go.yaml.in/yaml/v3"},
 	"pkg/envtest":      {},
+	"pkg/process":      {},
 	"pkg/translations": {"k8s.io/kubectl/pkg/util/i18n"},
 	"pkg/etcdlog":      {"github.com/sirupsen/logrus", "go.etcd.io/etcd/client/pkg/v3/logutil", "go.uber.org/zap"},
 }

@@ -138,6 +138,7 @@ state=${0%%/*}
 for unit; do :; done
 case $* in
 "is-active --quiet "* | "is-enabled --quiet "*) [ -e "$state/$1.$unit" ]; exit ;;
+"show "*) [ ! -e "$state/is-active.$unit" ] || echo MainPID=1; exit ;;
 "start "* | "restart "*) : >"$state/is-active.$unit" ;;
 "enable "* | "reenable "*) : >"$state/is-enabled.$unit" ;;
 "disable "*) rm -f "$state/is-active.$unit" "$state/is-enabled.$unit" ;;

@@ -61,7 +61,7 @@ func (b *bench) try(t *testing.T, kind uint8, settings []string) {
 	if kind&withService != 0 {
 		first := c
 		first.environment = map[string]string{
-			"INSTALL_REAP_ROOT": root, "INSTALL_REAP_BASE_URL": b.site, "INSTALL_REAP_VERSION": "v1", "REAP_OLD": "1",
+			"INSTALL_REAP_ROOT": root, "INSTALL_REAP_BASE_URL": b.site, "INSTALL_REAP_VERSION": "v1", "REAP_LOG_LEVEL": "debug",
 		}
 		if out, err := first.run(t, b.script, "--disable=gc"); err != nil {
 			t.Fatalf("installing first: %v\n%s", err, out)

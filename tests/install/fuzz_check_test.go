@@ -161,9 +161,11 @@ func (c call) checkDefinition(t *testing.T, unit, rcScript, environment, image, 
 		return // no service
 	}
 	got := c.ask(t, script)
-	// A second service has a data directory of its own.
-	if own := "--data-dir=/var/lib/" + service; service != "reap" && len(got) > len(arguments) && got[0] == own {
-		got = got[1:]
+	// A second service has a data directory and a port of its own, and no configuration file.
+	for _, own := range []string{"--config=", "--data-dir=/var/lib/" + service, "--https-listen-port=6444"} {
+		if service != "reap" && len(got) > len(arguments) && got[0] == own {
+			got = got[1:]
+		}
 	}
 	if !slices.Equal(got, arguments) {
 		t.Errorf("the service has the arguments %.1000q, want %.1000q", got, arguments)

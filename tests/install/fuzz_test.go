@@ -35,7 +35,7 @@ func FuzzInstall(f *testing.F) {
 	}
 	b := newBench(f)
 	for i, settings := range [][]string{
-		{"--snapshot-dir", "/srv/it's $(canary) \"`canary`\" \\ %h $HOME ~ * ;canary", "REAP_X=it's $(canary) \"`canary`\" \\ %h $HOME ~ * ;canary", "REAP_Y="},
+		{"--snapshot-dir", "/srv/it's $(canary) \"`canary`\" \\ %h $HOME ~ * ;canary", "REAP_SNAPSHOT_DIR=/srv/it's $(canary) \"`canary`\" \\ %h $HOME ~ * ;canary", "REAP_GC_IGNORE="},
 		{"INSTALL_REAP_EXEC=--snapshot-dir $(canary) --snapshot-dir=`canary` --snapshot-dir='a --snapshot-dir *\t\n--log-level=debug", "--snapshot-dir", "--help"},
 		{"INSTALL_REAP_EXEC=server", "INSTALL_REAP_NAME=bench", "INSTALL_REAP_VERSION=v1", "INSTALL_REAP_SYSTEMD_DIR=/usr/lib/systemd/system"},
 		{"server", "--disable=gc", "INSTALL_REAP_BIN_DIR=/", "INSTALL_REAP_SYMLINK=skip"},
@@ -51,10 +51,12 @@ func FuzzInstall(f *testing.F) {
 		{strings.Repeat("x", 10<<10)},
 		{"--data-dir=" + strings.Repeat("x", 10<<10)},
 		{"--config=[" + strings.Repeat("x", 10<<10)},
-		{"REAP_X=a\nREAP_Y=b"},
-		{"REAP_X=a\rREAP_Y=b"},
-		{"REAP_X=\xff"},
-		{"REAP_X=\x7f"},
+		{"REAP_SNAPSHOT_DIR=/a\nREAP_DISABLE=gc"},
+		{"REAP_SNAPSHOT_DIR=/a\rREAP_DISABLE=gc"},
+		{"REAP_SNAPSHOT_DIR=/\xff"},
+		{"REAP_SNAPSHOT_DIR=/\x7f"},
+		{"REAP_TLS_SANS=a"},
+		{"INSTALL_REAP_VERSON=v1"},
 		{"REAP_DATA_DIR=relative"},
 		{"REAP_DATA_DIR=/../../$(canary)"},
 		{"INSTALL_REAP_VERSION=v1;canary"},

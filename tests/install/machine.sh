@@ -148,14 +148,48 @@ else
 	says 'unknown flag --no-such-flag'
 	must_fail env REAP_LOG_LEVEL=loud dash /test/v2/install.sh
 	says REAP_LOG_LEVEL
+	must_fail env REAP_LOGLEVEL=debug dash /test/v2/install.sh
+	says 'did you mean REAP_LOG_LEVEL?'
+	must_fail dash /test/v2/install.sh --datastore-endpoint=etcd
+	says 'holds an SQLite database'
+	must_fail dash /test/v2/install.sh --bind-address=203.0.113.1
+	says 'nothing was changed'
 	goes_on_as "$third"
-	if [ "$init" = systemd ]; then
-		# A server that cannot start for another reason than its settings.
-		must_fail dash /test/v2/install.sh --bind-address=203.0.113.1
-		says 'journalctl -u reap'
-		must dash /test/v2/install.sh --log-level=info
-		third=$(pid)
-	fi
+	# A server that does not start for another reason: the service goes back to what it was.
+	must_fail dash /test/v2/install.sh --write-kubeconfig=/proc/nowhere/k
+	cat "$out"
+	says 'its log says "reap: .*/proc/nowhere/k'
+	says 'reap runs again with the arguments and the environment before'
+	another_than "$third" || fail "it was not restarted"
+	third=$(pid)
+	must reap service status
+	must dash /test/v2/install.sh
+	says 'nothing changed'
+	goes_on_as "$third"
+
+	# --- a setting that is edited, and data elsewhere -------------------------------------------
+
+	echo 'log-level: info' >'/srv/odd/a "b" $c`d%e.yaml'
+	must reap service status
+	says 'restart pending  yes: changed log-level'
+	must dash /test/v2/install.sh
+	another_than "$third" || fail "it was not restarted"
+	third=$(pid)
+	must reap service install -- --data-dir=/srv/data
+	must reap kubectl get namespaces
+	must_fail reap kubectl get configmap kept
+	must reap healthcheck
+	must reap service install -- --write-kubeconfig='/etc/k $name%i "x".yaml'
+	third=$(pid)
+
+	# --- a second service -----------------------------------------------------------------------
+
+	must env REAP_LOG_LEVEL=debug reap service install --name bench
+	must reap healthcheck --data-dir /var/lib/reap-bench
+	must reap kubectl get configmap kept
+	goes_on_as "$third"
+	must reap service uninstall --name bench --purge
+	rm -rf /srv/data
 fi
 
 # --- what systemd makes of the unit -------------------------------------------------------------

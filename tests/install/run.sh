@@ -124,6 +124,10 @@ with_systemd() {
 		case \$* in
 		"is-active --quiet "*) [ -e "\$state/active.\$unit" ]; exit ;;
 		"is-enabled --quiet "*) [ -e "\$state/enabled.\$unit" ]; exit ;;
+		"show --property=MainPID "*)
+			[ ! -e "\$state/active.\$unit" ] || echo MainPID=$$
+			exit
+			;;
 		esac
 		echo "systemctl \$*" >>$t/calls
 		case \$* in
@@ -236,13 +240,13 @@ need_root() { [ "$(id -u)" = 0 ] || skip "needs root"; }
 case_install() {
 	need_root
 	with_systemd
-	must install INSTALL_REAP_VERSION=v1 REAP_LOG_LEVEL=debug 'REAP_ODD=a"b$c`d\e' -- --disable=gc --snapshot-dir '/srv/odd $name%'
+	must install INSTALL_REAP_VERSION=v1 REAP_LOG_LEVEL=debug 'REAP_SNAPSHOT_DIR=/a"b$c`d\e' -- --disable=gc --snapshot-dir '/srv/odd $name%'
 	version_is v1
 	mode_is /usr/local/bin/reap 755
 	mode_is /etc/reap/reap.env 600
 	has /etc/reap/reap.env 'REAP_LOG_LEVEL="debug"'
-	odd=$(. "$root/etc/reap/reap.env" && printf '%s' "$REAP_ODD")
-	[ "$odd" = 'a"b$c`d\e' ] || fail "the environment file gives $odd"
+	odd=$(. "$root/etc/reap/reap.env" && printf '%s' "$REAP_SNAPSHOT_DIR")
+	[ "$odd" = '/a"b$c`d\e' ] || fail "the environment file gives $odd"
 	has /etc/systemd/system/reap.service 'ExecStart=/usr/local/bin/reap server --disable=gc --snapshot-dir "/srv/odd $$name%%"'
 	has /etc/systemd/system/reap.service Type=notify
 	has /etc/systemd/system/reap.service Restart=always
@@ -317,19 +321,19 @@ case_reinstall_unchanged() {
 case_upgrade() {
 	need_root
 	with_systemd
-	must install INSTALL_REAP_VERSION=v1 REAP_A=1 REAP_B=2 -- --disable=gc
-	echo 'REAP_BY_HAND="3"' >>"$root/etc/reap/reap.env"
+	must install INSTALL_REAP_VERSION=v1 REAP_GC_WORKERS=1 REAP_GC_GUARD=2 -- --disable=gc
+	echo 'REAP_SNAPSHOT_RETAIN="3"' >>"$root/etc/reap/reap.env"
 	mkdir -p "$root/var/lib/reap/db"
 	: >"$root/var/lib/reap/db/state.db"
 	publish v2
 	forget_calls
-	must install INSTALL_REAP_VERSION=v2 REAP_B=4
+	must install INSTALL_REAP_VERSION=v2 REAP_GC_GUARD=4
 	version_is v2
 	called 'systemctl restart reap.service'
 	has /etc/systemd/system/reap.service 'ExecStart=/usr/local/bin/reap server --disable=gc'
-	has /etc/reap/reap.env 'REAP_A="1"'
-	has /etc/reap/reap.env 'REAP_B="4"'
-	has /etc/reap/reap.env 'REAP_BY_HAND="3"'
+	has /etc/reap/reap.env 'REAP_GC_WORKERS="1"'
+	has /etc/reap/reap.env 'REAP_GC_GUARD="4"'
+	has /etc/reap/reap.env 'REAP_SNAPSHOT_RETAIN="3"'
 	mode_is /etc/reap/reap.env 600
 	[ -e "$root/var/lib/reap/db/state.db" ] || fail "data is gone"
 	no_litter
@@ -353,6 +357,10 @@ case_arguments() {
 	says 'unknown flag --disabel (did you mean --disable?).*nothing was changed'
 	must_fail install INSTALL_REAP_VERSION=v1 REAP_LOG_LEVEL=warning
 	says 'REAP_LOG_LEVEL'
+	must_fail install INSTALL_REAP_VERSION=v1 REAP_LOGLEVEL=debug
+	says 'unknown variable REAP_LOGLEVEL .*did you mean REAP_LOG_LEVEL?.*nothing was changed'
+	must_fail install INSTALL_REAP_VERSON=v1
+	says 'INSTALL_REAP_VERSON is no setting'
 	has /etc/systemd/system/reap.service 'ExecStart=/usr/local/bin/reap server'
 	# Nor does a new binary take its place before the settings are known to be good.
 	publish v2
@@ -697,7 +705,7 @@ case_older_release() {
 	with_systemd
 	with_installer_before
 	publish_before v0.1
-	must install INSTALL_REAP_VERSION=v0.1 REAP_A=1 -- --disable=gc --snapshot-dir '/srv/odd $name%'
+	must install INSTALL_REAP_VERSION=v0.1 REAP_GC_WORKERS=1 -- --disable=gc --snapshot-dir '/srv/odd $name%'
 	says 'its own install.sh goes on'
 	version_is v0.1
 	called 'systemctl start reap.service'
@@ -712,7 +720,7 @@ case_older_release() {
 	version_is v1
 	called 'systemctl restart reap.service'
 	has /etc/systemd/system/reap.service 'ExecStart=/usr/local/bin/reap server --disable=gc --snapshot-dir "/srv/odd $$name%%"'
-	has /etc/reap/reap.env 'REAP_A="1"'
+	has /etc/reap/reap.env 'REAP_GC_WORKERS="1"'
 
 	must_fail install INSTALL_REAP_VERSION=v0.1
 	says 'INSTALL_REAP_FORCE'
@@ -742,11 +750,11 @@ installed_before() {
 	with_installer_before
 	now=$installer
 	installer=$installer_before
-	must install INSTALL_REAP_VERSION=v1 REAP_A=1 'REAP_ODD=a"b$c`d\e' -- --disable=gc --snapshot-dir "/srv/it's "'odd $name%'
+	must install INSTALL_REAP_VERSION=v1 REAP_GC_WORKERS=1 'REAP_SNAPSHOT_DIR=/a"b$c`d\e' -- --disable=gc --snapshot-dir "/srv/it's "'odd $name%'
 	before=$(cd "$root" && find . -type f ! -name '*-uninstall.sh' ! -name ready.json ! -path './etc/logrotate.d/*' -exec sha256sum {} + | sort)
 	installer=$now
 	forget_calls
-	must install INSTALL_REAP_VERSION=v1 'REAP_ODD=a"b$c`d\e' REAP_A=1
+	must install INSTALL_REAP_VERSION=v1 'REAP_SNAPSHOT_DIR=/a"b$c`d\e' REAP_GC_WORKERS=1
 	says 'keeping the arguments'
 	says 'nothing changed'
 	calls_nothing_that_stops
@@ -961,7 +969,7 @@ case_image_build() {
 case_openrc() {
 	need_root
 	with_openrc
-	must install INSTALL_REAP_VERSION=v1 'REAP_ODD=a"b$c' -- --disable=gc --snapshot-dir "/srv/it's odd"
+	must install INSTALL_REAP_VERSION=v1 'REAP_SNAPSHOT_DIR=/a"b$c' -- --disable=gc --snapshot-dir "/srv/it's odd"
 	version_is v1
 	called 'rc-update add reap default'
 	called 'rc-service reap start'
@@ -975,9 +983,9 @@ case_openrc() {
 		# shellcheck disable=SC2154 # set by the init script
 		eval "set -- $command $command_args"
 		printf '%s|' "$@"
-		env | sed -n 's/^REAP_ODD=//p'
+		env | sed -n 's/^REAP_SNAPSHOT_DIR=//p'
 	)
-	[ "$words" = "/usr/local/bin/reap|server|--disable=gc|--snapshot-dir|/srv/it's odd|a\"b\$c" ] || fail "OpenRC would run: $words"
+	[ "$words" = "/usr/local/bin/reap|server|--disable=gc|--snapshot-dir|/srv/it's odd|/a\"b\$c" ] || fail "OpenRC would run: $words"
 	forget_calls
 	must install INSTALL_REAP_VERSION=v1
 	says 'nothing changed'
@@ -989,7 +997,7 @@ case_openrc() {
 	: >"$t/init/broken"
 	rm "$root/var/lib/reap/ready.json"
 	must_fail service install --wait 100ms -- --log-level=debug
-	says 'did not become ready: no answer within 100ms; see /var/log/reap.log'
+	says 'did not become ready: no answer within 100ms; see: /var/log/reap.log'
 	must_fail service status
 	rm "$t/init/broken"
 	forget_calls
@@ -1008,7 +1016,7 @@ case_second_service() {
 	with_systemd
 	must install INSTALL_REAP_VERSION=v1
 	must install INSTALL_REAP_VERSION=v1 INSTALL_REAP_NAME=bench
-	has /etc/systemd/system/reap-bench.service 'ExecStart=/usr/local/bin/reap server --data-dir=/var/lib/reap-bench'
+	has /etc/systemd/system/reap-bench.service 'ExecStart=/usr/local/bin/reap server --config= --data-dir=/var/lib/reap-bench --https-listen-port=6444'
 	called 'systemctl start reap-bench.service'
 	# shellcheck disable=SC2086
 	must clean $shell "$root/usr/local/bin/reap-bench-uninstall.sh"

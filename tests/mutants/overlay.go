@@ -17,7 +17,7 @@ import (
 )
 
 // chosenVariable is the environment variable that names the mutant at work in a test binary.
-const chosenVariable = "REAP_MUTANT"
+const chosenVariable = "REAP_TEST_MUTANT"
 
 // A test binary holds all mutants, since building and linking one for each would take hours: a function with mutants
 // begins by asking which one is at work, if any, and calls a copy of itself that has the wrong line.
