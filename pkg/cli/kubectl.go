@@ -74,14 +74,17 @@ func useLocalServer(args []string) error {
 	if path != "" && !missing(path) {
 		return os.Setenv(clientcmd.RecommendedConfigPathEnvVar, path)
 	}
-	if _, _, err := findKubeconfig(client); err != nil && os.Getenv("KUBERNETES_MASTER") == "" {
+	if _, _, err := findKubeconfig(client); err != nil && clientcmd.ClusterDefaults.Server == kubectlsDefault {
 		failWithoutServer(err)
 	}
 	return nil
 }
 
+// kubectlsDefault is what kubectl calls if nothing names a server, in the environment neither.
+const kubectlsDefault = "http://localhost:8080"
+
 // failWithoutServer has kubectl fail with why if it needs a server, and neither its command line nor the pod in which it runs
-// names one. Else it would call localhost:8080, where no API server has listened for years.
+// names one. Else it would call kubectlsDefault, where no API server has listened for years.
 func failWithoutServer(why error) {
 	clientcmd.ClusterDefaults.Server = ""
 	cmdutil.BehaviorOnFatal(func(message string, code int) {
