@@ -72,8 +72,8 @@ func answered(err error) error {
 	return err
 }
 
-// refusesUs reports whether a database has answered that it does not let the server in, or is not the one that the endpoint means:
-// somebody has to change something first.
+// refusesUs reports whether a database has answered that it does not let the server in, or is not the one that the endpoint means: the
+// operator has to change something first.
 func refusesUs(err error) bool {
 	if e, ok := errors.AsType[*pgconn.PgError](err); ok {
 		return strings.HasPrefix(e.Code, postgresAccess)
