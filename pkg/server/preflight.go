@@ -61,13 +61,13 @@ func (s *server) checkMarked() error {
 	return s.vanished()
 }
 
-// PreflightPort returns an error if the port of this configuration is not free. running is the data directory of a service that is
+// PreflightPort returns an error if this machine has not the address of this configuration, or its port is not free. running is the data directory of a service that is
 // stopped before the server starts, "" for none: its own port is free then.
 func PreflightPort(cfg config.Server, running string) error {
 	if running != "" {
 		r, err := ReadReady(running)
 		if err != nil || portOf(r.URL) == cfg.HTTPSListenPort {
-			return nil // which port a service has that is not ready cannot be told
+			cfg.HTTPSListenPort = 0 // its own, or one that cannot be told while it is not ready: the address has to be there all the same
 		}
 	}
 	l, err := listen(cfg.BindAddress, cfg.HTTPSListenPort)

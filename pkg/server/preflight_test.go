@@ -86,6 +86,11 @@ func TestPreflightPort(t *testing.T) {
 	if err := PreflightPort(cfg, running.path); err != nil {
 		t.Errorf("of the service itself: %v", err)
 	}
+	elsewhere := cfg
+	elsewhere.BindAddress = "203.0.113.1" // of no machine (RFC 5737)
+	if err := PreflightPort(elsewhere, running.path); err == nil || !strings.Contains(err.Error(), "--bind-address") {
+		t.Errorf("of another machine: %v", err)
+	}
 	if err := PreflightPort(cfg, ""); err == nil || !strings.Contains(err.Error(), "--https-listen-port") {
 		t.Errorf("of another program: %v", err)
 	}

@@ -51,10 +51,11 @@ esac
 	for _, name := range []string{"systemctl", "rc-service", "rc-update"} {
 		fake(t, commands, name, script)
 	}
-	fake(t, commands, "journalctl", `case "$*" in *_SYSTEMD_UNIT=reap.service) ;; *) exit ;; esac
-echo 'time=now level=info msg="reap is starting"'
-echo 'reap: --write-kubeconfig: no such place'
+	fake(t, commands, "journalctl", `case "$*" in *--reverse*_SYSTEMD_UNIT=reap.service) ;; *) exit ;; esac
 echo 'of another kind'
+echo 'reap: --write-kubeconfig: no such place'
+echo 'time=now level=info msg="reap is starting"'
+echo 'reap: an earlier error'
 `)
 	t.Setenv("PATH", commands)
 	for _, dir := range []string{"/var/lib/reap", "/var/log"} {

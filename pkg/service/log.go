@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"time"
 )
@@ -45,12 +46,15 @@ func (i *Installation) explain(ctx context.Context, since logPlace, err error) e
 // readJournal returns what the service's own processes have logged; "" if that cannot be read.
 func (p place) readJournal(ctx context.Context, since logPlace) string {
 	p.ask(ctx, "journalctl", "--sync") // what has just been written is not there yet
-	out, err := exec.CommandContext(ctx, "journalctl", "--no-pager", "--quiet", "--output=cat", "--lines=100",
+	// The newest line first: with --since, systemd shows the first lines otherwise, and not the last.
+	out, err := exec.CommandContext(ctx, "journalctl", "--no-pager", "--quiet", "--output=cat", "--reverse", "--lines=200",
 		fmt.Sprintf("--since=@%d", since.at.Unix()), "_SYSTEMD_UNIT="+p.service+".service").Output()
 	if err != nil {
 		return ""
 	}
-	return string(out)
+	lines := slices.Collect(strings.Lines(string(out)))
+	slices.Reverse(lines)
+	return strings.Join(lines, "")
 }
 
 // mostLog bounds how much of a log is read for a server's last error.
