@@ -33,6 +33,7 @@ type disk struct {
 	gauge   *prometheus.GaugeVec
 	tried   chan struct{} // one token: the probe has something to do
 	broken  chan struct{} // closed when a sync has failed
+	freed   chan struct{} // one token: there may be room again
 	more    func() error  // makes room, and says what else keeps writes from being taken again; nil for nothing else
 	inside  func() int64  // how many bytes the database has free within its file; nil for none that are known
 
@@ -49,6 +50,7 @@ func newDisk(dir string, reserveSize int64, metrics prometheus.Registerer) *disk
 		gauge:   newRefusals(metrics),
 		tried:   make(chan struct{}, 1),
 		broken:  make(chan struct{}),
+		freed:   make(chan struct{}, 1),
 	}
 	return d
 }
@@ -164,6 +166,7 @@ func (d *disk) await(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-time.After(pause):
+		case <-d.freed:
 		}
 		err := d.probe()
 		if err != nil {

@@ -87,6 +87,12 @@ func (t *thrift) wrote(ctx context.Context, rows []*insertion) {
 	}
 	if t.spent.Add(bytes) >= relieveAfter {
 		_ = t.relieve(ctx) // if it has made no room, the next write says so
+		if _, enough := t.disk.regained(); enough {
+			select {
+			case t.disk.freed <- struct{}{}:
+			default:
+			}
+		}
 	}
 }
 

@@ -36,7 +36,7 @@ func putUntilFull(t *testing.T, s *Store, c *clientv3.Client, kind string, bytes
 }
 
 // TestEverythingInAFullStoreCanBeDeleted: deletions of objects of any size end, though each is marked and loses a finalizer before, and
-// watches are told of each with the value before. Then the same process takes writes again, although the file is as large as ever.
+// watches are told of each with the value before. The same process takes writes again when the disk has room.
 func TestEverythingInAFullStoreCanBeDeleted(t *testing.T) {
 	const reserve = 16 << 20
 	for name, c := range map[string]struct {
@@ -80,15 +80,12 @@ func TestEverythingInAFullStoreCanBeDeleted(t *testing.T) {
 			if err != nil || len(got.Kvs) > 0 || got.Header.Revision < last {
 				t.Errorf("%d keys are left, at revision %d; the last deletion was at %d (%v)", len(got.Kvs), got.Header.Revision, last, err)
 			}
-			free()
-			eventually(t, func() error {
-				if code, text := s.Refusal(); code != 0 {
-					return errors.New(text)
-				}
-				return nil
-			})
-			if _, err := put(t.Context(), client, "/registry/x/late", strings.Repeat("x", c.bytes), 0); err != nil {
-				t.Errorf("a write once there is room: %v", err)
+			if c.filled {
+				free()
+				eventually(t, func() error {
+					_, err := put(t.Context(), client, "/registry/x/late", strings.Repeat("x", c.bytes), 0)
+					return err
+				})
 			}
 			for range revisions {
 				select {
@@ -209,6 +206,27 @@ func TestLongLogCountsAsFull(t *testing.T) {
 		}
 		return nil
 	})
+}
+
+// TestRoomWithinTheDatabaseCounts: a database that was emptied never gives room back to the disk. If it has that of a whole reserve,
+// writes go on, with the reserve that the disk has room for.
+func TestRoomWithinTheDatabaseCounts(t *testing.T) {
+	const reserve = 8 << 20
+	dir := smallDisk(t, "6m")
+	d := newDisk(dir, reserve, prometheus.NewRegistry())
+	for _, inside := range []int64{0, reserve} {
+		d.inside = func() int64 { return inside }
+		if err := d.probe(); !errors.Is(err, syscall.ENOSPC) {
+			t.Errorf("with %d bytes within: %v", inside, err)
+		}
+	}
+	d.inside = func() int64 { return reserve + room }
+	if err := d.probe(); err != nil {
+		t.Error(err)
+	}
+	if info, err := os.Stat(d.reserve.path); err != nil || info.Size() < 2<<20 || info.Size() > 3<<20 {
+		t.Errorf("the reserve is %v (%v), want half of what is free", info, err)
+	}
 }
 
 // TestGroupsOfLargeRowsAreSmall: SQLite's log grows by each transaction.
