@@ -1,0 +1,96 @@
+package datastore
+
+import (
+	"encoding/binary"
+	"errors"
+	"io"
+	"os"
+)
+
+// The index of SQLite's log, state.db-shm, which a killed server leaves: https://www.sqlite.org/walformat.html#the_wal_index_file_format
+const (
+	walIndexHeader    = 48 // of which there are two, the same
+	walIndexVersion   = 3007000
+	walIndexInit      = 12
+	walIndexFrames    = 16
+	walIndexSalt      = 32
+	walIndexChecksum  = 40
+	walIndexTaken     = 96  // frames that are in the database
+	walIndexAttempted = 128 // frames of which some may be
+	walIndexBytes     = 136
+)
+
+// walIndex is what SQLite knew of its log when it was last used. It says so without a sync, and for nothing.
+type walIndex struct {
+	salt [8]byte
+	// frames end with the last transaction. taken of them are in the database, and attempted of them may be: a server that is killed
+	// during a checkpoint leaves a database that only its log completes.
+	frames, taken, attempted int
+}
+
+// readWALIndex returns what the index of the log beside a database says; known is false if it says nothing.
+func readWALIndex(path string) (i walIndex, known bool, err error) {
+	f, err := os.Open(path + "-shm")
+	if errors.Is(err, os.ErrNotExist) {
+		return i, false, nil
+	}
+	if err != nil {
+		return i, false, err
+	}
+	defer func() { _ = f.Close() }() // only read
+	raw := make([]byte, walIndexBytes)
+	if _, err := io.ReadFull(f, raw); err != nil {
+		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+			err = nil // it was just made
+		}
+		return i, false, err
+	}
+	number := func(at int) uint32 { return binary.NativeEndian.Uint32(raw[at:]) }
+	var sums checksums
+	sums.order = binary.LittleEndian
+	if binary.NativeEndian.Uint16([]byte{0, 1}) == 1 {
+		sums.order = binary.BigEndian
+	}
+	sums.add(raw[:walIndexChecksum])
+	whole := string(raw[:walIndexHeader]) == string(raw[walIndexHeader:2*walIndexHeader]) && number(0) == walIndexVersion && raw[walIndexInit] == 1 &&
+		sums.a == number(walIndexChecksum) && sums.b == number(walIndexChecksum+4)
+	if !whole {
+		return i, false, nil // as after a power cut
+	}
+	copy(i.salt[:], raw[walIndexSalt:])
+	i.frames, i.taken, i.attempted = int(number(walIndexFrames)), int(number(walIndexTaken)), int(number(walIndexAttempted))
+	return i, i.frames > 0, nil
+}
+
+// LogLacks reports whether the log of the database in a data directory lacks transactions that it had, beyond what a power cut takes. It
+// must be asked before anything opens the database: SQLite goes on with the log that there is, and forgets what it knew.
+//
+// If each write was synced, no power cut takes any. Otherwise it may take the last ones, but none that a checkpoint had begun to put into the
+// database: without them the pages in the log hide newer ones in the database, and an object may be missing that was made before one that is there.
+func LogLacks(dir string, synced bool) (bool, error) {
+	path := sqlitePath(dir)
+	log, err := readWAL(path)
+	if err != nil {
+		return false, err
+	}
+	index, known, err := readWALIndex(path)
+	if err != nil {
+		return false, err
+	}
+	if synced && log.brokenOff() {
+		return true, nil
+	}
+	if !known {
+		return false, nil
+	}
+	usable := log.usable
+	if log.salt != index.salt {
+		usable = 0
+	}
+	mixed := usable < index.attempted
+	if usable == 0 { // what is in the database is the state of a transaction, unless it is half of one
+		mixed = index.taken < index.attempted
+	}
+	short := usable < index.frames && (usable > 0 || index.taken < index.frames)
+	return mixed || synced && short, nil
+}
