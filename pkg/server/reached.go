@@ -56,15 +56,25 @@ type loss struct {
 	synced         bool
 }
 
-// lost returns what the database lacks; nil if it is not behind its mark.
-func (s *server) lost(ctx context.Context) (*loss, error) {
+// lost returns what the database lacks; nil if it is not behind its mark, and its log does not lack writes.
+func (s *server) lost(ctx context.Context, lacks bool) (*loss, error) {
 	r, err := readReached(config.PKIDir(s.cfg.DataDir))
-	if err != nil || r.Revision == 0 {
+	if err != nil || r.Revision == 0 && !lacks {
 		return nil, err
 	}
 	found, err := datastore.SQLiteRevision(ctx, s.cfg.DataDir)
 	if err != nil {
 		return nil, fmt.Errorf("reading the revision of the database: %w", err)
+	}
+	if found >= r.Revision && lacks {
+		// SQLite has forgotten by the next start that the log was longer.
+		r = reached{Revision: found + 1, Synced: s.synced()}
+		if err := os.MkdirAll(config.PKIDir(s.cfg.DataDir), 0o700); err != nil {
+			return nil, err
+		}
+		if err := writeRecord(reachedFile(config.PKIDir(s.cfg.DataDir)), r); err != nil {
+			return nil, fmt.Errorf("noting that the database lacks writes: %w", err)
+		}
 	}
 	if found >= r.Revision {
 		return nil, nil
@@ -79,7 +89,7 @@ func (s *server) accept(l *loss) error {
 		return nil
 	}
 	return fmt.Errorf("the database in %s ends with revision %d, and had come to revision %d or further: acknowledged writes are missing, as if its "+
-		"log %s had been removed after a kill. Put back what is missing, restore a snapshot with 'reap snapshot restore', or go on without "+
+		"log %s had been removed or damaged after a kill. Put back what is missing, restore a snapshot with 'reap snapshot restore', or go on without "+
 		"it with --accept-revision=%d, which holds the collector until 'reap resume'; nothing was changed",
 		s.cfg.DataDir, l.found, l.reached, filepath.Join("db", "state.db-wal"), l.found)
 }
@@ -104,7 +114,7 @@ func (s *server) mark(ctx context.Context, store *datastore.Store) {
 	var last reached
 	write := func(ctx context.Context) {
 		revision, err := store.Revision(ctx)
-		now := reached{Revision: revision, Synced: s.cfg.SQLiteSynchronous == "full"}
+		now := reached{Revision: revision, Synced: s.synced()}
 		if err == nil && now != last {
 			if err = writeRecord(reachedFile(config.PKIDir(s.cfg.DataDir)), now); err == nil {
 				last = now

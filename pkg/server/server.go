@@ -76,6 +76,7 @@ type server struct {
 	maker   *snapshot.Maker
 	check   *storeCheck
 	down    *outage.Outage
+	pages   bool // of an SQLite database were all looked at before the start
 }
 
 func (s *server) run(ctx context.Context) (err error) {
@@ -121,6 +122,7 @@ func (s *server) run(ctx context.Context) (err error) {
 		Reserve:      int64(s.cfg.DatastoreReserve) << 20,
 		Full:         full,
 		VerifyFirst:  true,
+		CheckPages:   !s.pages,
 		Metrics:      legacyregistry.Registerer(),
 		Outage:       s.down,
 		StartTimeout: datastoreTimeout,
