@@ -22,6 +22,8 @@ type asker struct {
 	// listed and basis are set once the cluster has been listed.
 	listed *listing.Result
 	basis  report.Basis
+	// disabled are the controllers of a server of reap that are known not to run.
+	disabled []string
 	// note says why the collector is not asked; empty while it is.
 	note     string
 	progress io.Writer
@@ -82,9 +84,10 @@ func (a *asker) list(ctx context.Context) error {
 		return fmt.Errorf("the list of the cluster could not be completed: %w", a.server.failed(err))
 	}
 	a.listed = listed
-	rules, absent := a.rules(ctx)
+	rules, status := a.rules(ctx)
+	a.disabled = status.Disabled
 	a.basis = report.Basis{
-		Source: report.FromListing, Rules: rules, NoCollector: absent, Note: a.note, Objects: listed.Graph.Stats().Nodes,
+		Source: report.FromListing, Rules: rules, NoCollector: status.Absent != "" && rules == report.RulesOfKubernetes, Note: a.note, Objects: listed.Graph.Stats().Nodes,
 	}
 	for _, g := range listed.Gaps {
 		a.basis.Incomplete = append(a.basis.Incomplete, report.Gap{What: g.What, Why: g.Err.Error()})
@@ -92,23 +95,22 @@ func (a *asker) list(ctx context.Context) error {
 	return nil
 }
 
-// rules returns whose rules say what happens next: reap's if its collector is known to run, here or in another server.
-// absent is true if the server is reap's, and says that no collector works on its objects. The version tells a server of reap to a caller who may not ask its collector.
-func (a *asker) rules(ctx context.Context) (rules string, absent bool) {
-	var s report.Status
+// rules returns whose rules say what happens next: reap's if its collector is known to run, here or in another server; and
+// the server's status as far as the caller may see it. The version tells a server of reap to a caller who may not.
+func (a *asker) rules(ctx context.Context) (rules string, s report.Status) {
 	err := a.server.report(ctx, "status", nil, &s)
 	var un *unanswered
 	switch {
 	case err == nil && (s.Running || s.Elsewhere):
-		return report.RulesOfReap, false
+		return report.RulesOfReap, s
 	case err == nil:
-		return report.RulesOfKubernetes, true
+		return report.RulesOfKubernetes, s
 	case errors.As(err, &un) && un.forbidden:
 		if d, err := discovery.NewDiscoveryClientForConfig(a.server.config); err == nil {
 			if v, err := d.ServerVersion(); err == nil && strings.HasSuffix(v.GitVersion, "+reap") {
-				return report.RulesOfReap, false
+				return report.RulesOfReap, report.Status{}
 			}
 		}
 	}
-	return report.RulesOfKubernetes, false
+	return report.RulesOfKubernetes, report.Status{}
 }

@@ -14,7 +14,7 @@ import (
 
 	"github.com/reap-dev/reap/pkg/config"
 	"github.com/reap-dev/reap/pkg/datastore/outage"
-	"github.com/reap-dev/reap/pkg/gc/report"
+	"github.com/reap-dev/reap/pkg/escape"
 	"github.com/reap-dev/reap/pkg/server"
 )
 
@@ -155,5 +155,5 @@ func oneLine(err error) string {
 			lines = append(lines, line)
 		}
 	}
-	return report.Visible(strings.Join(lines, "; "))
+	return escape.Text(strings.Join(lines, "; "))
 }

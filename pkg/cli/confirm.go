@@ -39,7 +39,7 @@ func confirm(c *cli.Context, question string) error {
 
 // ask asks on the terminal and reports whether the answer is yes. Its error says that ctx ended before there was an answer.
 func ask(c *cli.Context, question string) (yes bool, err error) {
-	fmt.Fprintf(c.App.ErrWriter, "%s [y/N] ", question)
+	say(c.App.ErrWriter, "%s [y/N] ", question)
 	answer := make(chan string, 1)
 	go func() { // reading a terminal does not end with ctx; the process does soon after
 		line, _ := bufio.NewReader(os.Stdin).ReadString('\n')

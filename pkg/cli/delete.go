@@ -31,16 +31,17 @@ Ctrl-C ends only the wait: the cascade goes on in the cluster, and reap status -
 const deleteExamples = `reap delete deployments/web -n shop
 reap delete namespaces/shop --yes --wait=false
 reap delete replicasets -l app=web -n shop --cascade=foreground
-reap delete jobs/import -n shop --cascade=orphan --yes -o json`
+reap delete jobs/import -n shop --cascade=orphan --yes -o json
+reap delete widgets --all -n shop`
 
 func deleteCommand() *cli.Command {
 	flags, client := config.ClientFlags()
 	flags = append(flags, serverSideFlag())
-	flags = append(flags, selectionFlags()...)
+	flags = append(append(flags, selectionFlags()...), allFlag())
 	return command(deleteExamples, &cli.Command{
 		Name:        "delete",
 		Usage:       "delete objects: show what goes with them, ask, and follow the cascade to its end",
-		UsageText:   "reap delete TYPE/NAME… [--cascade POLICY] [--yes] [--wait=false] [flags]",
+		UsageText:   "reap delete (TYPE/NAME… | TYPE --all) [--cascade POLICY] [--yes] [--wait=false] [flags]",
 		Description: deleteDescription,
 		Flags: append(flags, cascadeFlag(), &cli.BoolFlag{
 			Name: "wait", Value: true, Category: "Deletion", Usage: "wait until everything that is to go is gone; =false returns after the DELETE",
@@ -75,6 +76,13 @@ func runDelete(c *cli.Context, client *config.Client) error {
 	s := server.selected(c)
 	s.types = s.labels != ""
 	objects, err := server.objects(c.Context, c.Args().Slice(), s)
+	if s.every && errors.Is(err, errNoObject) { // as with kubectl: a script that cleans up has nothing to do
+		fmt.Fprintln(c.App.ErrWriter, "no object matches; nothing was deleted")
+		if format == "text" {
+			return nil
+		}
+		return failed(print(c.App.Writer, format, report.Deleted{Version: report.DeletedVersion, Server: server.config.Host, Policy: string(policy)}))
+	}
 	if err != nil {
 		return failed(fmt.Errorf("%w; nothing was deleted", err))
 	}
@@ -83,7 +91,7 @@ func runDelete(c *cli.Context, client *config.Client) error {
 	if err != nil {
 		return failed(fmt.Errorf("%w; nothing was deleted", err))
 	}
-	fmt.Fprintf(d.talk, "server  %s (from %s)\n\n", server.config.Host, server.source)
+	say(d.talk, "server  %s (from %s)\n\n", server.config.Host, server.source)
 	d.byReap, d.paused, d.absent = p.Basis.Source == report.FromCollector, p.Pause != nil && p.Pause.Paused, p.Basis.NoCollector
 	d.flags, _ = sameServer(client)
 	if err := server.describePlan(c.Context, &p); err != nil {
@@ -163,9 +171,9 @@ func (d *deletion) run(c *cli.Context, format string, p report.Plan) error {
 		return failed(err)
 	}
 	if f == nil && (d.paused || d.absent) {
-		fmt.Fprintln(d.talk, d.goesOn(nil))
+		say(d.talk, "%s\n", d.goesOn(nil))
 	} else if f == nil && d.byReap {
-		fmt.Fprintf(d.talk, "'reap status --watch%s' shows how the cascade gets on\n", d.flags)
+		say(d.talk, "'reap status --watch%s' shows how the cascade gets on\n", d.flags)
 	}
 	return failed(errors.Join(refused, waiting))
 }
@@ -310,7 +318,7 @@ func (d *deletion) wait(ctx context.Context, f *follower, done *report.Deleted) 
 			b.draw(lines)
 		} else if now.Sub(told) >= toldEvery {
 			told = now
-			fmt.Fprintln(d.talk, strings.Join(lines, "; "))
+			say(d.talk, "%s\n", strings.Join(lines, "; "))
 		}
 		select {
 		case <-tick.C:

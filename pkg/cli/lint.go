@@ -14,7 +14,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/cli-runtime/pkg/resource"
 	"k8s.io/client-go/metadata"
 
 	"github.com/reap-dev/reap/pkg/config"
@@ -29,9 +28,9 @@ const lintDescription = `Finds wrong ownerReferences (to owners that do not exis
 
 Without -A it looks at the objects of one namespace, and at no cluster-scoped object. The collector works in all namespaces.
 
-With -f it judges manifests, or a backup, against the cluster that they will be applied to: it finds the objects that the collector would delete as soon as they exist.
+With -f it judges manifests, or a backup, against the cluster that they will be applied to: it finds the objects that the collector would delete as soon as they exist. It reads what kubectl apply reads, up to 256 MiB a file. Links that leave a folder, named pipes and devices in it are left out, and the answer is then incomplete.
 
-The exit code is 1 if there is a finding; with --fail-on, if there is one with any of these codes. Otherwise it is 3 if the answer is incomplete: something could not be read, or there is no such namespace.`
+The exit code is 1 if there is a finding; with --fail-on, if there is one with any of these codes. Otherwise it is 3 if the answer is incomplete: something could not be read or was left out, or there is no such namespace.`
 
 const lintExamples = `reap lint -A
 reap lint -n shop -o json
@@ -186,35 +185,16 @@ func (c *connection) readStuck(ctx context.Context, findings []report.Finding) e
 
 // lintManifests judges files against the cluster.
 func (c *connection) lintManifests(ctx context.Context, s selection, o report.LintOptions) (report.Lint, error) {
+	set, err := manifest.Load(ctx, s.files, s.recursive)
+	if err != nil {
+		return report.Lint{}, err
+	}
 	var objects []*unstructured.Unstructured
 	var sources []string
-	var files []string
-	for _, name := range s.files {
-		if name == "-" || strings.Contains(name, "://") {
-			files = append(files, name)
-			continue
+	for _, f := range set.Files {
+		for _, o := range f.Objects {
+			objects, sources = append(objects, o.Unstructured), append(sources, f.Path)
 		}
-		paths, err := manifestPaths([]string{name}, s.recursive)
-		if err != nil {
-			return report.Lint{}, err
-		}
-		files = append(files, paths...)
-	}
-	err := resource.NewLocalBuilder().Unstructured().ContinueOnError().Flatten().
-		FilenameParam(false, &resource.FilenameOptions{Filenames: files}).
-		Do().Visit(func(info *resource.Info, err error) error {
-		if err != nil {
-			return err
-		}
-		u, ok := info.Object.(*unstructured.Unstructured)
-		if !ok {
-			return fmt.Errorf("%s holds a %T", info.Source, info.Object)
-		}
-		objects, sources = append(objects, u), append(sources, info.Source)
-		return nil
-	})
-	if err != nil {
-		return report.Lint{}, fmt.Errorf("reading manifests: %w", manifest.WithoutContent(err))
 	}
 	r, keys, err := listing.Manifests(ctx, c.config, objects, s.namespace)
 	if err != nil {
@@ -224,10 +204,7 @@ func (c *connection) lintManifests(ctx context.Context, s selection, o report.Li
 	for i, k := range keys {
 		source[k] = sources[i]
 	}
-	b := report.Basis{Source: report.FromManifests, Rules: report.RulesOfReap, Note: "the server at " + c.config.Host, Objects: len(objects)}
-	for _, g := range r.Gaps {
-		b.Incomplete = append(b.Incomplete, report.Gap{What: g.What, Why: g.Err.Error()})
-	}
+	b := report.Basis{Source: report.FromManifests, Rules: report.RulesOfReap, Note: "the server at " + c.config.Host, Objects: len(objects), Incomplete: append(leftOut(set), gaps(r)...)}
 	return report.NewLint(lint.Input{Graph: r.Graph, View: r.Graph.View, Now: r.Now}, report.LintOptions{Limit: o.Limit}, b, func(k graph.Key, f *report.Finding) {
 		f.File = source[k]
 		if strings.HasPrefix(string(f.Object.UID), lint.NewUID) {

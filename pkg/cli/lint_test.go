@@ -31,7 +31,7 @@ func TestOneNamespaceIsNoAllClear(t *testing.T) {
 		{"configmaps", metav1.ObjectMeta{Namespace: "restored", Name: "owner"}},
 		{"secrets", metav1.ObjectMeta{Namespace: "restored", Name: "child", OwnerReferences: dangling}},
 		{"nodes", metav1.ObjectMeta{Name: "wide"}},
-		// Its references decide nothing any more: relink does not judge them, and lint finds nothing wrong with them.
+		// Its references decide nothing any more: it is counted, relink leaves them as they are, and lint finds nothing wrong with them.
 		{"secrets", metav1.ObjectMeta{Namespace: "fine", Name: "going", OwnerReferences: dangling, Finalizers: []string{"example.com/hold"}}},
 	} {
 		if err := s.Create(o.resource, o.ObjectMeta); err != nil {
@@ -57,10 +57,10 @@ func TestOneNamespaceIsNoAllClear(t *testing.T) {
 		{"lint", exitIncomplete, "nothing wrong was found in the references of the 0 objects in namespace default that could be read; the others were not looked at" + elsewhere, "default", 0},
 		{"lint -n restored", exitRun, "1 finding in the 2 objects in namespace restored" + elsewhere, "restored", 2},
 		{"lint -A", exitRun, "1 finding in 6 objects\n", "", 6},
-		{"relink --dry-run -n fine", exitOK, "no reference of the 2 objects in namespace fine dangles" + elsewhere, "fine", 2},
-		{"relink --dry-run -n fien", exitIncomplete, "no reference of the 0 objects in namespace fien that could be read dangles; the others were not looked at" + elsewhere, "fien", 0},
+		{"relink --dry-run -n fine", exitOK, "no reference of the 3 objects in namespace fine has to be relinked" + elsewhere, "fine", 3},
+		{"relink --dry-run -n fien", exitIncomplete, "no reference of the 0 objects in namespace fien that could be read has to be relinked; the others were not looked at" + elsewhere, "fien", 0},
 		{"relink --dry-run -n restored", exitOK, "in namespace restored: 1 reference to be relinked, 0 left as they are" + elsewhere, "restored", 2},
-		{"relink --dry-run -A", exitOK, "\n1 reference to be relinked, 0 left as they are\n", "", 5},
+		{"relink --dry-run -A", exitOK, "\n1 reference to be relinked, 0 left as they are\n", "", 6},
 	} {
 		args := append(strings.Fields(tc.args), "--kubeconfig", kubeconfig)
 		got := reap(t, nil, args...)
@@ -98,7 +98,7 @@ func TestReadingNothingIsNoAllClear(t *testing.T) {
 		if got.code != exitIncomplete || !strings.Contains(got.stderr, "the answer is incomplete: ") {
 			t.Errorf("reap %s: exit code %d\n%s%s", args, got.code, got.stdout, got.stderr)
 		}
-		for _, claim := range []string{"nothing is wrong", "objects dangles", "nothing here"} {
+		for _, claim := range []string{"nothing is wrong", "objects has to be relinked", "nothing here"} {
 			if strings.Contains(got.stdout+got.stderr, claim) {
 				t.Errorf("reap %s claims %q:\n%s%s", args, claim, got.stdout, got.stderr)
 			}

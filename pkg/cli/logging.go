@@ -16,6 +16,7 @@ import (
 
 	"github.com/reap-dev/reap/pkg/config"
 	"github.com/reap-dev/reap/pkg/datastore/outage"
+	"github.com/reap-dev/reap/pkg/escape"
 	"github.com/reap-dev/reap/pkg/etcdlog"
 )
 
@@ -41,7 +42,7 @@ func configureLogging(options config.Log, out io.Writer, down *outage.Outage) er
 // formatter returns what writes records: text is for people on a terminal, and logfmt elsewhere.
 func formatter(format string, out io.Writer) logrus.Formatter {
 	if format == "json" {
-		return &logrus.JSONFormatter{}
+		return jsonFormatter{}
 	}
 	if format == "text" {
 		if f := newTerminalFormatter(out); f != nil {
@@ -49,6 +50,14 @@ func formatter(format string, out io.Writer) logrus.Formatter {
 		}
 	}
 	return &logrus.TextFormatter{DisableColors: true, FullTimestamp: true}
+}
+
+// jsonFormatter writes records as JSON that a terminal does not act on.
+type jsonFormatter struct{ logrus.JSONFormatter }
+
+func (f jsonFormatter) Format(e *logrus.Entry) ([]byte, error) {
+	raw, err := f.JSONFormatter.Format(e)
+	return escape.JSON(raw), err
 }
 
 // klogVerbosity is how much of Kubernetes' V-levels each of reap's shows.

@@ -44,6 +44,8 @@ type selection struct {
 	recursive bool
 	// types are accepted without a name, for all objects of theirs.
 	types bool
+	// every selects all objects of the types, as kubectl delete --all does; names are refused.
+	every bool
 }
 
 // objectPage is how many objects a request by label asks for at once.
@@ -60,11 +62,19 @@ func selectionFlags() []cli.Flag {
 	}
 }
 
+// errNoObject is the error of a selection that selects nothing.
+var errNoObject = errors.New("no object matches")
+
+// allFlag selects every object of the types that are named.
+func allFlag() *cli.BoolFlag {
+	return &cli.BoolFlag{Name: "all", Category: "Object", Usage: "every object of the given types in the namespace, or with --all-namespaces in all of them", DisableDefaultText: true}
+}
+
 // selected reads selectionFlags.
 func (c *connection) selected(ctx *cli.Context) selection {
 	s := selection{
 		namespace: ctx.String("namespace"), all: ctx.Bool("all-namespaces"), labels: ctx.String("selector"),
-		files: ctx.StringSlice("filename"), recursive: ctx.Bool("recursive"),
+		files: ctx.StringSlice("filename"), recursive: ctx.Bool("recursive"), every: ctx.Bool("all"),
 	}
 	if s.namespace == "" {
 		s.namespace = c.namespace
@@ -72,10 +82,30 @@ func (c *connection) selected(ctx *cli.Context) selection {
 	return s
 }
 
-// checkNamed refuses a command line that names no object.
+// checkNamed refuses a command line that names no object, or combines --all with what names some.
 func checkNamed(c *cli.Context) error {
+	if c.Bool("all") {
+		return checkAll(c)
+	}
 	if !c.Args().Present() && len(c.StringSlice("filename")) == 0 {
 		return fmt.Errorf("give an object as TYPE/NAME, such as deployments/web; see '%s --help'", c.Command.HelpName)
+	}
+	return nil
+}
+
+// checkAll refuses what --all cannot be combined with: kubectl refuses it too.
+func checkAll(c *cli.Context) error {
+	args := c.Args().Slice()
+	named := slices.ContainsFunc(args, func(a string) bool { return strings.Contains(a, "/") })
+	switch {
+	case c.String("selector") != "":
+		return errors.New("--all and --selector contradict each other: give one of them")
+	case len(c.StringSlice("filename")) > 0:
+		return errors.New("--all takes types, and --filename names objects: give one of them")
+	case len(args) == 0:
+		return errors.New("--all needs a type, such as pods or pods,configmaps")
+	case named, len(args) > 1 && !strings.Contains(strings.Join(args, " "), ","):
+		return errors.New("--all takes types without names, such as pods or pods,configmaps: leave out --all, or the names")
 	}
 	return nil
 }
@@ -99,15 +129,15 @@ func (c *connection) objects(ctx context.Context, args []string, s selection) ([
 	}
 	b := resource.NewBuilder(served).Unstructured().ContinueOnError().RequireObject(false).
 		NamespaceParam(s.namespace).DefaultNamespace().AllNamespaces(s.all).
-		LabelSelectorParam(s.labels).RequestChunksOf(objectPage).
-		FilenameParam(false, &resource.FilenameOptions{Filenames: s.files, Recursive: s.recursive}).
+		LabelSelectorParam(s.labels).SelectAllParam(s.every).RequestChunksOf(objectPage).
 		// Of lists by label only the metadata is of interest; a file's object is read by name.
 		TransformRequests(func(r *rest.Request) {
 			r.SetHeader("Accept", "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json")
 		}).
 		ResourceTypeOrNameArgs(s.types, slices.Clone(args)...)
-	if len(s.files) > 0 {
-		b = b.Flatten()
+	missing, err := addFiles(ctx, b, s)
+	if err != nil {
+		return nil, err
 	}
 	f := found{seen: map[graph.Key]bool{}}
 	err = b.Do().Visit(func(info *resource.Info, err error) error {
@@ -123,9 +153,9 @@ func (c *connection) objects(ctx context.Context, args []string, s selection) ([
 		return nil, context.Cause(ctx)
 	}
 	if err == nil && len(f.objects) == 0 {
-		err = errors.New("no object matches")
+		err = errNoObject
 	}
-	return f.objects, c.unresolved(err)
+	return f.objects, errors.Join(c.unresolved(err), missing)
 }
 
 // found collects objects.

@@ -9,6 +9,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/reap-dev/reap/pkg/config"
+	"github.com/reap-dev/reap/pkg/escape"
 	"github.com/reap-dev/reap/pkg/gc/report"
 )
 
@@ -78,5 +79,5 @@ func print(out io.Writer, format string, r printable) error {
 		}
 		return folded(out, r.Print)
 	}
-	return report.WriteJSON(out, r, "  ")
+	return escape.WriteJSON(out, r, "  ")
 }

@@ -47,10 +47,10 @@ func pauseCommand() *cli.Command {
 				if err != nil || changed {
 					return s, changed, err
 				}
-				fmt.Fprintf(out, "it is paused already%s\n", details(s))
+				say(out, "it is paused already%s\n", details(s))
 				if reason := c.String("reason"); reason != "" {
 					if s, changed, err = pause.Explain(ctx, maps, whoami(), reason); err == nil && changed {
-						fmt.Fprintf(out, "its reason is now: %s\n", reason)
+						say(out, "its reason is now: %s\n", reason)
 					}
 				}
 				return s, changed, err
@@ -73,9 +73,9 @@ func resumeCommand() *cli.Command {
 				switch {
 				case err != nil:
 				case changed:
-					fmt.Fprintf(out, "it was paused%s\n", details(s))
+					say(out, "it was paused%s\n", details(s))
 				default:
-					fmt.Fprintln(out, "it is not paused")
+					say(out, "it is not paused\n")
 				}
 				return s, changed, err
 			}, false)
@@ -127,17 +127,17 @@ func changePause(c *cli.Context, client *config.Client, change func(context.Cont
 	case err != nil:
 		return failed(fmt.Errorf("recorded, but it has not taken effect within %s that the collector is %s; 'reap status' shows when it does", confirmWithin, word))
 	case asking != nil:
-		fmt.Fprintf(out, "recorded that the collector is %s, but could not ask the collector whether it has taken effect: %v\n", word, asking)
+		say(out, "recorded that the collector is %s, but could not ask the collector whether it has taken effect: %v\n", word, asking)
 	case s.Elsewhere:
-		fmt.Fprintf(out, "recorded that the collector is %s, but this server does not lead, and could not ask the one that does whether it has taken effect: 'reap status' on that server shows it\n", word)
+		say(out, "recorded that the collector is %s, but this server does not lead, and could not ask the one that does whether it has taken effect: 'reap status' on that server shows it\n", word)
 	case !s.Running:
-		fmt.Fprintf(out, "recorded that the collector is %s; it takes effect when one runs: %s\n", word, s.Absent)
+		say(out, "recorded that the collector is %s; it takes effect when one runs: %s\n", word, s.Absent)
 	case again(s.Pause):
-		fmt.Fprintf(out, "the collector worked, and is paused again%s\n", details(*s.Pause))
+		say(out, "the collector worked, and is paused again%s\n", details(*s.Pause))
 	case paused:
-		fmt.Fprintln(out, "the collector is paused and writes nothing; 'reap resume' ends it")
+		say(out, "the collector is paused and writes nothing; 'reap resume' ends it\n")
 	default:
-		fmt.Fprintln(out, "the collector works")
+		say(out, "the collector works\n")
 	}
 	return nil
 }

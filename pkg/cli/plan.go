@@ -27,7 +27,8 @@ reap plan delete namespace/shop
 reap plan delete replicasets/web-1 pods/debug -n shop --cascade=foreground
 reap plan delete crd/widgets.example.com -o json
 reap plan delete pods -l app=web -n shop
-reap plan delete -f manifests/ --cascade=orphan`
+reap plan delete -f manifests/ --cascade=orphan
+reap plan delete widgets --all -n shop`
 
 func planCommand() *cli.Command {
 	return command(planExamples, &cli.Command{
@@ -43,11 +44,11 @@ func planCommand() *cli.Command {
 func planDeleteCommand() *cli.Command {
 	flags, client := config.ClientFlags()
 	flags = append(flags, serverSideFlag())
-	flags = append(flags, selectionFlags()...)
+	flags = append(append(flags, selectionFlags()...), allFlag())
 	return command(planDeleteExamples, &cli.Command{
 		Name:        "delete",
 		Usage:       "say what deleting objects would do",
-		UsageText:   "reap plan delete TYPE/NAME… [flags]",
+		UsageText:   "reap plan delete (TYPE/NAME… | TYPE --all) [flags]",
 		Description: planDeleteDescription,
 		Flags:       append(flags, cascadeFlag(), limitFlag(report.PlanLimit, "objects"), outputFlag()),
 		Action: func(c *cli.Context) error {
@@ -105,7 +106,7 @@ func (a *asker) plan(ctx context.Context, objects []*object, policy metav1.Delet
 				return fmt.Errorf("the list does not show %s %s: it has gone, or its resource cannot be listed, watched and deleted", o.resource.GroupResource(), o.metadata.Name)
 			}
 		}
-		rules := plan.Rules{Kubernetes: b.Rules == report.RulesOfKubernetes, Rings: true}
+		rules := plan.Rules{Kubernetes: b.Rules == report.RulesOfKubernetes, Rings: true, Disabled: a.disabled}
 		res, err := plan.Take(l.Graph, q.Targets).Delete(ctx, policy, rules, l.Now)
 		if err != nil {
 			return err

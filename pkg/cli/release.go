@@ -73,7 +73,7 @@ func releaseCommand() *cli.Command {
 				return failed(err)
 			}
 			r := report.NewRelease(o.named(), slices.Concat(o.metadata.Finalizers, inSpec), finalizer, server.dependents(c.Context, o))
-			fmt.Fprintf(c.App.ErrWriter, "server      %s (from %s)\n", server.config.Host, server.source)
+			say(c.App.ErrWriter, "server      %s (from %s)\n", server.config.Host, server.source)
 			if err := folded(c.App.ErrWriter, r.Print); err != nil {
 				return failed(err)
 			}

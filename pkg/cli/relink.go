@@ -23,9 +23,9 @@ const relinkDescription = `Mends ownerReferences after a restore or a copy. Obje
 
 Pause the collector before the restore ('reap pause'), relink ('reap relink -A'), look at what is left ('reap lint -A'), then 'reap resume'. Without -A, both look at the objects of one namespace, and at no cluster-scoped object; the collector goes on in all namespaces.
 
-With -f it rewrites the references in files instead, to owners that the cluster has already; nothing else in the files changes.
+With -f it rewrites the references in files instead, to owners that the cluster has already; nothing else in the files changes. It reads what kubectl apply reads, up to 256 MiB a file. Links that leave a folder, named pipes and devices in it are left out, and the answer is then incomplete.
 
-A reference is left as it is if there is no object where it says, if that object is being deleted, or if its UID is that of an object of another kind or name. The exit code is 1 if any is left, or could not be rewritten. Otherwise it is 3 if the answer is incomplete: something could not be read, or there is no such namespace.`
+A reference is left as it is if there is no object where it says, if that object is being deleted, or if its UID is that of an object of another kind or name. The exit code is 1 if any is left, or could not be rewritten. Otherwise it is 3 if the answer is incomplete: something could not be read or was left out, or there is no such namespace.`
 
 const relinkExamples = `reap relink -A --dry-run
 reap relink -n shop
@@ -92,7 +92,7 @@ func runRelink(c *cli.Context, client *config.Client) error {
 		talk = c.App.Writer
 	}
 	if !dry {
-		fmt.Fprintf(talk, "server  %s (from %s)\n\n", server.config.Host, server.source)
+		say(talk, "server  %s (from %s)\n\n", server.config.Host, server.source)
 	}
 	if !dry || format == "text" {
 		if err := folded(talk, func(out io.Writer) error { return r.report.PrintPlan(out, limit) }); err != nil {
@@ -149,11 +149,7 @@ func (c *connection) relinkCluster(command *cli.Context, s selection) (relinking
 		return relinking{}, err
 	}
 	scope.Judged = judged(in)
-	seen := scope.Judged
-	if !s.all && seen == 0 {
-		seen = inNamespace(listed.Graph, s.namespace)
-	}
-	if err := c.checkNamespace(ctx, scope.Namespace, seen, &b); err != nil {
+	if err := c.checkNamespace(ctx, scope.Namespace, scope.Judged, &b); err != nil {
 		return relinking{}, c.failed(err)
 	}
 	b.Pause = c.paused(ctx)
@@ -180,20 +176,10 @@ func (c *connection) resolve(ctx context.Context, in relink.Input) (relink.Plan,
 	return relink.Resolve(in.Graph, dangling, occupants), nil
 }
 
-// judged counts the objects whose references relink.Find judges.
+// judged counts the objects that relink.Find looks at, also those that are being deleted, as reap lint and the list's own count do.
 func judged(in relink.Input) (n int) {
 	for _, o := range in.Graph.Objects() {
-		if !o.Record.Deleting && (in.Only == nil || in.Only(o.Record)) {
-			n++
-		}
-	}
-	return n
-}
-
-// inNamespace counts the objects of a namespace, also those that are being deleted.
-func inNamespace(g *graph.Graph, namespace string) (n int) {
-	for _, o := range g.Objects() {
-		if o.Record.Namespace == namespace {
+		if in.Only == nil || in.Only(o.Record) {
 			n++
 		}
 	}

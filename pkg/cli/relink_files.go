@@ -3,14 +3,8 @@ package cli
 import (
 	"context"
 	"fmt"
-	"io/fs"
-	"os"
-	"path/filepath"
-	"slices"
-	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/cli-runtime/pkg/resource"
 
 	"github.com/reap-dev/reap/pkg/gc/graph"
 	"github.com/reap-dev/reap/pkg/gc/listing"
@@ -21,19 +15,18 @@ import (
 
 // relinkFiles finds out what to rewrite in manifests.
 func (c *connection) relinkFiles(ctx context.Context, s selection) (relinking, error) {
-	var files []*manifest.File
-	var objects []*unstructured.Unstructured
-	var from []manifest.Object
-	paths, err := manifestPaths(s.files, s.recursive)
+	for _, name := range s.files {
+		if name == "-" || manifest.IsURL(name) {
+			return relinking{}, fmt.Errorf("%s cannot be rewritten: --filename takes files and folders", name)
+		}
+	}
+	set, err := manifest.Load(ctx, s.files, s.recursive)
 	if err != nil {
 		return relinking{}, err
 	}
-	for _, path := range paths {
-		f, err := manifest.Read(path)
-		if err != nil {
-			return relinking{}, err
-		}
-		files = append(files, f)
+	var objects []*unstructured.Unstructured
+	var from []manifest.Object
+	for _, f := range set.Files {
 		for _, o := range f.Objects {
 			objects, from = append(objects, o.Unstructured), append(from, o)
 		}
@@ -47,7 +40,7 @@ func (c *connection) relinkFiles(ctx context.Context, s selection) (relinking, e
 	if err != nil {
 		return relinking{}, err
 	}
-	b := report.Basis{Source: report.FromManifests, Rules: report.RulesOfReap, Note: "the server at " + c.config.Host, Objects: len(objects), Incomplete: gaps(r)}
+	b := report.Basis{Source: report.FromManifests, Rules: report.RulesOfReap, Note: "the server at " + c.config.Host, Objects: len(objects), Incomplete: append(leftOut(set), gaps(r)...)}
 	at := make(map[graph.Key]manifest.Object, len(keys))
 	for i, k := range keys {
 		at[k] = from[i]
@@ -70,7 +63,7 @@ func (c *connection) relinkFiles(ctx context.Context, s selection) (relinking, e
 				}
 			}
 		}
-		for _, f := range files {
+		for _, f := range set.Files {
 			err := f.Write()
 			for _, i := range byFile[f] {
 				rel.report.Links[i].Result = report.LinkDone
@@ -82,86 +75,4 @@ func (c *connection) relinkFiles(ctx context.Context, s selection) (relinking, e
 		return nil
 	}
 	return rel, nil
-}
-
-// manifestPaths returns the files that arguments name, and those in the directories among these.
-func manifestPaths(names []string, recursive bool) (paths []string, err error) {
-	names, err = expand(names)
-	if err != nil {
-		return nil, err
-	}
-	for _, name := range names {
-		if name == "-" || strings.Contains(name, "://") {
-			return nil, fmt.Errorf("%s cannot be rewritten: --filename takes files and directories", name)
-		}
-		info, err := os.Stat(name)
-		if err != nil {
-			return nil, fmt.Errorf("reading manifests: %w", err)
-		}
-		if !info.IsDir() {
-			if err := manifest.CheckFile(name); err != nil {
-				return nil, err
-			}
-			paths = append(paths, name)
-			continue
-		}
-		err = filepath.WalkDir(name, func(path string, d fs.DirEntry, err error) error {
-			switch {
-			case err != nil:
-				return err
-			case d.IsDir() && path != name && !recursive:
-				return filepath.SkipDir
-			case !d.IsDir() && slices.Contains(resource.FileExtensions, filepath.Ext(path)):
-				if !d.Type().IsRegular() && !linksWithin(name, path, d) {
-					return nil
-				}
-				if err := manifest.CheckFile(path); err != nil {
-					return err
-				}
-				paths = append(paths, path)
-			}
-			return nil
-		})
-		if err != nil {
-			return nil, fmt.Errorf("reading manifests: %w", err)
-		}
-	}
-	if len(paths) == 0 {
-		return nil, fmt.Errorf("there is no %s file in %s", strings.Join(resource.FileExtensions, ", "), strings.Join(names, ", "))
-	}
-	return paths, nil
-}
-
-// expand replaces patterns by the files that they match, as kubectl does. A name that exists is no pattern.
-func expand(names []string) (all []string, err error) {
-	for _, name := range names {
-		matches := []string{name}
-		if _, missing := os.Stat(name); missing != nil && strings.ContainsAny(name, "*?[") {
-			if matches, err = filepath.Glob(name); err != nil {
-				return nil, fmt.Errorf("reading manifests: %q: %w", name, err)
-			}
-			if len(matches) == 0 {
-				return nil, fmt.Errorf("reading manifests: no file matches %q", name)
-			}
-		}
-		all = append(all, matches...)
-	}
-	return all, nil
-}
-
-// linksWithin reports whether path is a link to something in the folder.
-func linksWithin(folder, path string, d fs.DirEntry) bool {
-	if d.Type()&fs.ModeSymlink == 0 {
-		return false
-	}
-	root, err := filepath.EvalSymlinks(folder)
-	if err != nil {
-		return false
-	}
-	target, err := filepath.EvalSymlinks(path)
-	if err != nil {
-		return false
-	}
-	below, err := filepath.Rel(root, target)
-	return err == nil && filepath.IsLocal(below)
 }

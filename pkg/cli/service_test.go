@@ -55,7 +55,7 @@ func TestServiceErrorsAreOneLineAndACode(t *testing.T) {
 		code int
 		want string
 	}{
-		{[]string{"instal"}, exitUsage, `did you mean "install"?`},
+		{[]string{"instal"}, exitUsage, `unknown command "instal"; see 'reap service --help'`},
 		{[]string{"install", "--wait", "0s"}, exitUsage, "--wait: 0s"},
 		{[]string{"install", "--sha256", "abc"}, exitUsage, `--sha256 "abc" is no SHA-256`},
 		{[]string{"install", "--name", "../x"}, exitUsage, "--name may hold"},

@@ -18,7 +18,7 @@ import (
 
 	"github.com/reap-dev/reap/pkg/config"
 	"github.com/reap-dev/reap/pkg/datastore/outage"
-	"github.com/reap-dev/reap/pkg/gc/report"
+	"github.com/reap-dev/reap/pkg/escape"
 	"github.com/reap-dev/reap/pkg/server"
 	"github.com/reap-dev/reap/pkg/snapshot"
 )
@@ -335,7 +335,7 @@ type savedSnapshot struct{ snapshot.File }
 
 // Print writes it for people.
 func (s savedSnapshot) Print(out io.Writer) error {
-	_, err := fmt.Fprintf(out, "%s: %d keys at revision %d, %s, %s\n", report.Visible(s.Path), s.Keys, s.Revision, humanize.Bytes(uint64(s.Bytes)), pkiText(s.PKI))
+	_, err := fmt.Fprintf(out, "%s: %d keys at revision %d, %s, %s\n", escape.Text(s.Path), s.Keys, s.Revision, humanize.Bytes(uint64(s.Bytes)), pkiText(s.PKI))
 	return err
 }
 
@@ -351,14 +351,14 @@ func (l listedSnapshots) Print(out io.Writer) error {
 	fmt.Fprintln(w, "NAME\tMADE\tREVISION\tKEYS\tPKI\tSIZE\tPROBLEM")
 	for _, s := range l.Snapshots {
 		if s.Problem != "" && s.Version == 0 { // not even the manifest
-			fmt.Fprintf(w, "%s\t-\t-\t-\t-\t%s\t%s\n", report.Visible(s.Name), humanize.Bytes(uint64(s.Bytes)), report.Visible(s.Problem))
+			fmt.Fprintf(w, "%s\t-\t-\t-\t-\t%s\t%s\n", escape.Text(s.Name), humanize.Bytes(uint64(s.Bytes)), escape.Text(s.Problem))
 			continue
 		}
 		problem := s.Problem
 		if problem == "" {
 			problem = "-"
 		}
-		fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%t\t%s\t%s\n", report.Visible(s.Name), s.Made.Format(time.RFC3339), s.Revision, s.Keys, s.PKI, humanize.Bytes(uint64(s.Bytes)), report.Visible(problem))
+		fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%t\t%s\t%s\n", escape.Text(s.Name), s.Made.Format(time.RFC3339), s.Revision, s.Keys, s.PKI, humanize.Bytes(uint64(s.Bytes)), escape.Text(problem))
 	}
 	return w.Flush()
 }
@@ -388,14 +388,14 @@ type prunedSnapshots struct {
 func (p prunedSnapshots) Print(out io.Writer) error {
 	word := map[bool]string{true: "would be removed", false: "removed"}[p.DryRun]
 	for _, s := range p.Removed {
-		if _, err := fmt.Fprintf(out, "%s %s\n", report.Visible(s.Name), word); err != nil {
+		if _, err := fmt.Fprintf(out, "%s %s\n", escape.Text(s.Name), word); err != nil {
 			return err
 		}
 	}
 	if len(p.Removed) > 0 {
 		return nil
 	}
-	_, err := fmt.Fprintf(out, "nothing to remove in %s\n", report.Visible(p.Dir))
+	_, err := fmt.Fprintf(out, "nothing to remove in %s\n", escape.Text(p.Dir))
 	return err
 }
 

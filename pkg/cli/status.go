@@ -10,7 +10,7 @@ import (
 	"github.com/reap-dev/reap/pkg/gc/report"
 )
 
-const statusDescription = `Shows what the collector is doing: whether it is paused, how long its queues are, which resources it cannot list, which cascades run, how far they are and what holds them, and which deletions wait, for which objects and until when.
+const statusDescription = `Shows what the collector is doing: whether it is paused, how long its queues are, which resources it cannot list, which cascades run, how far they are and what holds them, and every object that has been deleted and is still there, with what holds it and until when.
 
 With --watch it continues until Ctrl-C. It redraws a terminal; elsewhere it prints one status after the other, with -o json one on each line.`
 

@@ -11,6 +11,7 @@ import (
 	"github.com/sirupsen/logrus"
 	"golang.org/x/term"
 
+	"github.com/reap-dev/reap/pkg/escape"
 	"github.com/reap-dev/reap/pkg/gc/report"
 )
 
@@ -19,7 +20,7 @@ import (
 //	15:04:05 reap is starting  version=v1.0.0 data=/var/lib/reap
 //	15:04:06 WARNING gc: resource cannot be listed or watched  resource=levers.example.com
 //
-// Fields that do not fit into the line have lines of their own.
+// What a terminal would act on is shown as escapes. Fields that do not fit into the line have lines of their own.
 type terminalFormatter struct {
 	colours report.Palette
 	// columns returns the terminal's width.
@@ -56,13 +57,14 @@ func (f terminalFormatter) Format(e *logrus.Entry) ([]byte, error) {
 		wide += len(level)
 		head += f.colours.Bad(level)
 	}
-	message := e.Message
+	message := escape.Text(e.Message)
 	if component, ok := e.Data[componentField]; ok {
-		message = fmt.Sprintf("%v: %s", component, message)
+		message = escape.Text(fmt.Sprint(component)) + ": " + message
 	}
 	wide += utf8.RuneCountInString(message)
 
 	var names []string
+	values := map[string]string{}
 	longest := 0
 	for _, name := range slices.Sorted(maps.Keys(e.Data)) {
 		if name == componentField {
@@ -70,18 +72,19 @@ func (f terminalFormatter) Format(e *logrus.Entry) ([]byte, error) {
 		}
 		names = append(names, name)
 		longest = max(longest, len(name))
-		wide += len(name) + utf8.RuneCountInString(fmt.Sprint(e.Data[name])) + 2
+		values[name] = escape.Text(fmt.Sprint(e.Data[name]))
+		wide += len(name) + utf8.RuneCountInString(values[name]) + 2
 	}
 	var b bytes.Buffer
 	b.WriteString(head + message)
 	for i, name := range names {
 		switch {
 		case wide > f.columns():
-			fmt.Fprintf(&b, "\n         %s  %v", f.colours.Faint(fmt.Sprintf("%-*s", longest, name)), e.Data[name])
+			fmt.Fprintf(&b, "\n         %s  %s", f.colours.Faint(fmt.Sprintf("%-*s", longest, escape.Text(name))), values[name])
 		case i == 0:
-			fmt.Fprintf(&b, "  %s%v", f.colours.Faint(name+"="), e.Data[name])
+			fmt.Fprintf(&b, "  %s%s", f.colours.Faint(escape.Text(name)+"="), values[name])
 		default:
-			fmt.Fprintf(&b, " %s%v", f.colours.Faint(name+"="), e.Data[name])
+			fmt.Fprintf(&b, " %s%s", f.colours.Faint(escape.Text(name)+"="), values[name])
 		}
 	}
 	b.WriteByte('\n')

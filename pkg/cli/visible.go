@@ -2,10 +2,11 @@ package cli
 
 import (
 	"bytes"
+	"fmt"
 	"io"
 	"unicode/utf8"
 
-	"github.com/reap-dev/reap/pkg/gc/report"
+	"github.com/reap-dev/reap/pkg/escape"
 )
 
 // visibleWriter stands between what a command prints for people and the stream. It shows as escapes what a terminal would act on,
@@ -33,9 +34,9 @@ func (w *visibleWriter) Write(p []byte) (int, error) {
 		case r == '\n' || r == '\t':
 			shown.WriteRune(r)
 		case r == utf8.RuneError && size == 1:
-			shown.WriteString(report.Visible(string(utf8.RuneError)))
+			shown.WriteString(escape.Text(string(utf8.RuneError)))
 		default:
-			shown.WriteString(report.Visible(string(r)))
+			shown.WriteString(escape.Text(string(r)))
 		}
 		text = text[size:]
 	}
@@ -52,8 +53,16 @@ func (w *visibleWriter) end() error {
 		return nil
 	}
 	w.rest = nil
-	_, err := io.WriteString(w.out, report.Visible(string(utf8.RuneError)))
+	_, err := io.WriteString(w.out, escape.Text(string(utf8.RuneError)))
 	return err
+}
+
+// say writes a sentence for people. That it cannot be written changes nothing.
+func say(out io.Writer, format string, args ...any) {
+	_ = visibly(out, false, func(out io.Writer) error {
+		_, err := fmt.Fprintf(out, format, args...)
+		return err
+	})
 }
 
 // visibly calls print with a visibleWriter.

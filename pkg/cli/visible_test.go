@@ -9,6 +9,8 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/sirupsen/logrus"
+
 	"github.com/reap-dev/reap/pkg/gc/report"
 	"github.com/reap-dev/reap/pkg/snapshot"
 )
@@ -72,8 +74,46 @@ func FuzzNothingReachesATerminalUnescaped(f *testing.F) {
 		var out bytes.Buffer
 		printError(&out, stringError(text))
 		mustBeVisible(t, out.String(), 1)
+
+		out.Reset()
+		say(&out, "held by %s\n", text)
+		mustBeVisible(t, out.String(), 1+strings.Count(text, "\n"))
+
+		entry := &logrus.Entry{Level: logrus.WarnLevel, Message: text, Data: logrus.Fields{componentField: text, "object": text, "error": stringError(text)}}
+		for name, f := range map[string]logrus.Formatter{
+			"log on a terminal": terminalFormatter{colours: report.Plain, columns: func() int { return 1 << 20 }},
+			"log as text":       formatter("text", &out),
+			"log as JSON":       formatter("json", &out),
+		} {
+			line, err := f.Format(entry)
+			if err != nil {
+				t.Fatal(name, err)
+			}
+			mustBeVisible(t, string(line), 1)
+		}
+
+		const columns = 60
+		drawn := []string{text, "held by " + text}
+		out.Reset()
+		(&block{out: &out, width: func() int { return columns }}).draw(drawn)
+		mustBeVisible(t, undrawn.Replace(out.String()), 2)
+		out.Reset()
+		if err := (&screen{out: &out, size: func() (int, int) { return columns, 20 }}).draw(drawn); err != nil {
+			t.Fatal(err)
+		}
+		mustBeVisible(t, undrawn.Replace(out.String()), 1)
+
+		out.Reset()
+		status := report.Status{Running: true, Monitors: []report.Monitor{{Resource: text, Error: text}}}
+		if err := print(&out, "json", status); err != nil {
+			t.Fatal(err)
+		}
+		mustBeVisible(t, out.String(), -1)
 	})
 }
+
+// undrawn takes out what draws: all that remains is of others.
+var undrawn = strings.NewReplacer(hideCursor, "", clearAll, "", home, "", clearLine, "", clearBelow, "", "\r\n", "\n", "\r", "")
 
 type stringError string
 

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
@@ -10,6 +9,7 @@ import (
 
 	"golang.org/x/term"
 
+	"github.com/reap-dev/reap/pkg/escape"
 	"github.com/reap-dev/reap/pkg/gc/report"
 )
 
@@ -53,11 +53,12 @@ func (s *screen) draw(lines []string) error {
 		b.WriteString(hideCursor + clearAll)
 	}
 	b.WriteString(home)
+	columns, _ := s.size()
 	for i, l := range lines {
 		if i > 0 {
 			b.WriteString("\r\n")
 		}
-		b.WriteString(l + clearLine)
+		b.WriteString(report.Cut(l, columns) + clearLine)
 	}
 	b.WriteString(clearBelow)
 	_, err := io.WriteString(s.out, b.String())
@@ -96,12 +97,12 @@ func (c *connection) watchStatus(ctx context.Context, out io.Writer, format stri
 			columns, rows := s.size()
 			err = s.draw(now.Screen(c.config.Host, columns, rows))
 		case format == "json":
-			err = json.NewEncoder(out).Encode(now)
+			err = escape.WriteJSON(out, now, "")
 		default:
 			if !first {
 				fmt.Fprintln(out)
 			}
-			err = now.Print(out)
+			err = print(out, "text", now)
 		}
 		if err != nil {
 			return err

@@ -85,6 +85,20 @@ func TestSQLite(t *testing.T) {
 	}
 }
 
+// TestNothingHarmfulIsSuggestedForAnotherWord: one slip in its own name is the most that leads to it.
+func TestNothingHarmfulIsSuggestedForAnotherWord(t *testing.T) {
+	names := []string{"all-namespaces", "cascade", "all", "yes", "y", "restore", "remove", "resume", "save", "list", "wait", "watch"}
+	for word, want := range map[string]string{
+		"all-namespace": "all-namespaces", "restor": "restore", "remov": "remove", "allnamespaces": "all-namespaces", "now": "", "yess": "yes", "lst": "list", "wacth": "watch",
+		"al-namespace": "", "al": "", "al1": "", "ally": "", "calls": "", "remore": "", "resore": "", "revome": "",
+		"rsume": "resume", "reusme": "", "yet": "yes", "last": "list", "cascades": "cascade", "paste": "",
+	} {
+		if got := Nearest(word, names); got != want {
+			t.Errorf("nearest to %q is %q, want %q", word, got, want)
+		}
+	}
+}
+
 func TestNearest(t *testing.T) {
 	names := []string{"data-dir", "datastore-endpoint", "disable", "gc-workers"}
 	for word, want := range map[string]string{

@@ -138,15 +138,32 @@ func SQLiteRevision(ctx context.Context, dir string) (revision int64, err error)
 	return revision, err
 }
 
-// SyncSQLite returns when all that the database of a data directory holds is on the disk, its log included.
-func SyncSQLite(dir string) error {
+// SyncSQLite returns when all that the database of a data directory holds is on the disk, if there is one; this process may be using it.
+// It leaves the syncing to SQLite: a file that is opened and closed beside it takes the locks of the process with it (POSIX's fcntl), and another
+// program would take itself for the only user, and remove the log.
+func SyncSQLite(ctx context.Context, dir string) (err error) {
 	path := sqlitePath(dir)
-	for _, name := range []string{path, path + "-wal", filepath.Dir(path)} {
-		if err := syncFile(name); err != nil && !errors.Is(err, os.ErrNotExist) {
-			return fmt.Errorf("syncing the database: %w", err)
+	if _, err := os.Stat(path); err != nil {
+		if errors.Is(err, os.ErrNotExist) {
+			return nil
 		}
+		return fmt.Errorf("syncing the database: %w", err)
 	}
-	return nil
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("syncing the database %s: %w", path, err)
+		}
+	}()
+	db, err := sql.Open(sqliteDriver, path+"?"+parameters("full"))
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	// It syncs the log, and what it copies from there into the database.
+	if _, err := db.ExecContext(ctx, "PRAGMA wal_checkpoint(PASSIVE)"); err != nil {
+		return err
+	}
+	return syncFile(filepath.Dir(path))
 }
 
 // readSQLite opens a database that must not change, not even by taking its log in. There is one exception: if the power

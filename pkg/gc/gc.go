@@ -82,6 +82,8 @@ type Options struct {
 	Pauser *rest.Config
 	// NoCycleDetection leaves rings of objects in foreground deletion as they are.
 	NoCycleDetection bool
+	// Disabled names the controllers that do not run beside the collector: a plan counts on none of them.
+	Disabled []string
 	// Verified is closed when it is known that the store is whole; until then the collector writes nothing, as in a pause, since what a
 	// damaged store says of an owner proves nothing. Unverified says why it is not known yet, for reports. Both are nil without a check.
 	Verified   <-chan struct{}
@@ -109,6 +111,7 @@ type Collector struct {
 	workers  int
 	timeout  Timeout
 	check    time.Duration
+	disabled []string
 	// verified and unverified are the Options' fields.
 	verified   <-chan struct{}
 	unverified func() string
@@ -137,6 +140,7 @@ func newCollector(o Options, queueOf func(name string, shape func(graph.Key) (st
 		workers:  workers(o.Workers),
 		timeout:  o.SyncTimeout,
 		check:    o.Check,
+		disabled: o.Disabled,
 		verified: o.Verified, unverified: o.Unverified,
 		tally:    &tally{},
 		cascades: &cascades{},

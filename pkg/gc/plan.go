@@ -79,7 +79,7 @@ func (c *Collector) readUnseen(ctx context.Context, w *plan.World) {
 
 // planRules are the rules of this collector.
 func (c *Collector) planRules() plan.Rules {
-	r := plan.Rules{Options: c.decideOptions(), Rings: c.breaker != nil, OrphanTimeout: c.orphaner.timeout, Orphaned: c.attempts.tombstones.has}
+	r := plan.Rules{Options: c.decideOptions(), Rings: c.breaker != nil, OrphanTimeout: c.orphaner.timeout, Orphaned: c.attempts.tombstones.has, Disabled: c.disabled}
 	if err := c.orphaner.search.holds(); err != nil {
 		r.Holds = err.Error()
 	}

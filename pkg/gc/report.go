@@ -27,7 +27,7 @@ func (c *Collector) Status() report.Status {
 		Breaking: c.breaker != nil && c.breaker.active.Load(),
 		Queues:   []report.Queue{c.deleting.queue.report("delete"), c.orphans.queue.report("orphan")},
 		Objects:  stats.Nodes, References: stats.Edges, Virtual: stats.Virtual,
-		Collected: c.tally.total(),
+		Collected: c.tally.total(), Disabled: c.disabled,
 	}
 	_, s.Synced = c.graph.Synced()
 	for _, m := range c.observer.States() {

@@ -12,6 +12,7 @@ import (
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
 
+	"github.com/reap-dev/reap/pkg/datastore"
 	"github.com/reap-dev/reap/pkg/gc/pause"
 )
 
@@ -69,6 +70,10 @@ func (w *workload) holdAfterRestore(ctx context.Context) error {
 	reason := r.cause() + "; the controllers that delete are held too; see with 'reap lint -A' what would be collected, then run 'reap resume'"
 	err = wait.PollUntilContextCancel(ctx, 100*time.Millisecond, true, func(ctx context.Context) (bool, error) {
 		_, _, err := pause.Hold(ctx, maps, "reap server", reason, time.Now())
+		if err == nil && w.cfg.DatastoreEndpoint == "" {
+			// The hold is on the disk before the record goes: with --sqlite-synchronous=normal a power cut may take the last writes.
+			err = datastore.SyncSQLite(ctx, w.cfg.DataDir)
+		}
 		if err != nil {
 			log.WithError(err).Warn("cannot hold the collector after the restore; will retry")
 		}

@@ -154,7 +154,7 @@ func (s *server) durability() string {
 
 // markStore writes the marker once the API server's initial objects are in the datastore and on the disk. If a first
 // start is cut off before, the next one must not take the datastore for lost.
-func (s *server) markStore() error {
+func (s *server) markStore(ctx context.Context) error {
 	dir := config.PKIDir(s.cfg.DataDir)
 	if !s.embedded() {
 		return nil
@@ -164,7 +164,7 @@ func (s *server) markStore() error {
 	}
 	logrus.WithFields(logrus.Fields{"datastore": s.engine(), "durability": s.durability()}).Info("the data directory is new")
 	if !s.etcd() { // etcd has synced everything
-		if err := datastore.SyncSQLite(s.cfg.DataDir); err != nil {
+		if err := datastore.SyncSQLite(ctx, s.cfg.DataDir); err != nil {
 			return err
 		}
 	}

@@ -153,7 +153,7 @@ func TestStoreThatHasVanishedIsNotServed(t *testing.T) {
 	if _, err := s.checkStore(t.Context()); err != nil { // the first start
 		t.Error(err)
 	}
-	if err := s.markStore(); err != nil {
+	if err := s.markStore(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := s.checkStore(t.Context()); err == nil || !strings.Contains(err.Error(), "--new-store") {

@@ -183,7 +183,7 @@ func (s *server) run(ctx context.Context) (err error) {
 	}
 	unlock()
 	defer stopAPIServer(ctx, api)
-	if err := s.markStore(); err != nil {
+	if err := s.markStore(ctx); err != nil {
 		return err
 	}
 	return s.serve(ctx, dir, store, api, access)

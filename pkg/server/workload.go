@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -45,7 +46,7 @@ type workload struct {
 // ended. It returns the error of the part that failed.
 func (w *workload) run(ctx context.Context) error {
 	if !w.collects() {
-		gc.Running.Absent(report.Absence{Reason: "no collector runs in this server (--disable=gc)"})
+		w.absent(report.Absence{Reason: "no collector runs in this server (--disable=gc)"})
 		logrus.Warn("no collector runs (--disable=gc): objects whose owners disappear stay, and foreground and orphaning deletions wait for a collector")
 	}
 	if err := w.holdAfterRestore(ctx); err != nil {
@@ -71,8 +72,19 @@ func (w *workload) run(ctx context.Context) error {
 // waitsToLead records for reports why no collector runs here.
 func (w *workload) waitsToLead() {
 	if w.collects() {
-		gc.Running.Absent(report.Absence{Reason: "this server waits to lead; another one collects", Elsewhere: true})
+		w.absent(report.Absence{Reason: "this server waits to lead; another one collects", Elsewhere: true})
 	}
+}
+
+// absent records for reports that no collector runs here.
+func (w *workload) absent(a report.Absence) {
+	a.Disabled = w.disabled()
+	gc.Running.Absent(a)
+}
+
+// disabled names the controllers that do not run.
+func (w *workload) disabled() []string {
+	return slices.DeleteFunc(controllers.Names(), func(name string) bool { return !w.cfg.Disabled(name) })
 }
 
 func (w *workload) collects() bool { return !w.cfg.Disabled("gc") }
@@ -130,7 +142,7 @@ func (w *workload) lead(ctx context.Context, fence func(*rest.Config) *rest.Conf
 		}, controllersRun)
 	})
 	if w.collects() {
-		gc.Running.Absent(report.Absence{Reason: "the collector is about to start"})
+		w.absent(report.Absence{Reason: "the collector is about to start"})
 		part("the collector", func(ctx context.Context) error {
 			return gc.Run(ctx, gc.Options{
 				Config:           fence(w.api.ServiceAccountConfig("generic-garbage-collector")),
@@ -143,6 +155,7 @@ func (w *workload) lead(ctx context.Context, fence func(*rest.Config) *rest.Conf
 				Guard:            w.cfg.GC.Guard,
 				Pauser:           fence(w.api.PauserConfig()),
 				NoCycleDetection: !w.cfg.GC.CycleDetection,
+				Disabled:         w.disabled(),
 				Verified:         w.verified,
 				Unverified:       w.unverified,
 				Log:              logrus.WithField("component", "gc"),

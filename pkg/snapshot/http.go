@@ -2,7 +2,6 @@ package snapshot
 
 import (
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -12,6 +11,8 @@ import (
 	"time"
 
 	"github.com/sirupsen/logrus"
+
+	"github.com/reap-dev/reap/pkg/escape"
 )
 
 // Path is where a server serves snapshots.
@@ -117,5 +118,5 @@ func (b *begun) send(piece []byte) (int, error) {
 func refuse(w http.ResponseWriter, code int, why string) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(code)
-	_ = json.NewEncoder(w).Encode(problem{why}) // fails only if the client has gone
+	_ = escape.WriteJSON(w, problem{why}, "") // fails only if the client has gone
 }

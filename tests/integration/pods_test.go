@@ -3,12 +3,15 @@ package integration
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/reap-dev/reap/pkg/gc/report"
 )
 
 const repset = `
@@ -141,4 +144,37 @@ func TestFinishedJobIsDeleted(t *testing.T) {
 	s.patchStatus(t, pods, owned[1], map[string]any{"phase": "Succeeded"})
 	s.awaitGone(t, jobs, o)
 	s.awaitCount(t, 0, pods, ns)
+}
+
+// TestPodOfADeletedJobIsForetold: the pod of a Job has not finished, and a finalizer of the Job controller holds it. The plan says that
+// it goes, and it goes. --all takes the Jobs of the namespace, and is no error once there is none.
+func TestPodOfADeletedJobIsForetold(t *testing.T) {
+	s := shared(t)
+	ns := s.namespace(t, "unfinished")
+	for cascade, left := range map[string]int{"background": 0, "foreground": 0, "orphan": 2} {
+		o := s.from(t, jobs, ns, strings.Replace(toFinish, "name: owner", "name: "+cascade, 1))
+		s.awaitOwned(t, 2, pods, ns, o)
+		await(t, "the right plan with --cascade="+cascade, func(context.Context) (bool, any) {
+			var p report.Plan // of a collector that may not have seen both pods yet
+			fromJSON(t, s.must(t, "plan", "delete", "jobs", "--all", "-n", ns, "--cascade="+cascade, "-o", "json"), &p)
+			return p.Totals.Stuck == 0 && p.Totals.Gone == 3-left && p.Totals.Freed == left, p.Totals
+		})
+		if out, errs, code := s.run(t, "delete", "jobs", "--all", "-n", ns, "--cascade="+cascade, "--yes"); code != 0 {
+			t.Errorf("--cascade=%s: exit code %d, %s%s", cascade, code, out, errs)
+		}
+		s.awaitGone(t, jobs, o)
+		s.awaitCount(t, left, pods, ns)
+		if err := s.kube.CoreV1().Pods(ns).DeleteCollection(t.Context(), metav1.DeleteOptions{}, metav1.ListOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		s.awaitCount(t, 0, pods, ns)
+	}
+	if out, errs, code := s.run(t, "delete", "jobs", "--all", "-n", ns, "--yes"); code != 0 || !strings.Contains(errs, "no object matches; nothing was deleted") {
+		t.Errorf("exit code %d, %s%s", code, out, errs)
+	}
+	for _, refused := range []string{"jobs/x --all", "jobs x --all", "jobs --all -l a=b", "--all", "jobs --all -f x.yaml"} {
+		if out, errs, code := s.run(t, append([]string{"delete", "-n", ns, "--yes"}, strings.Fields(refused)...)...); code != 2 || !strings.Contains(errs, "--all") {
+			t.Errorf("%s: exit code %d, %s%s", refused, code, out, errs)
+		}
+	}
 }

@@ -4,11 +4,14 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"fmt"
 	"os"
 	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/reap-dev/reap/pkg/gc/report"
 )
@@ -69,6 +72,36 @@ func TestReleaseTakesAStuckFinalizerOff(t *testing.T) {
 		t.Errorf("exit code %d, %s%s", code, out, errs)
 	}
 	s.awaitGone(t, configMaps, d)
+}
+
+// TestReleaseTakesAFinalizerOffASpec: that of a namespace is in spec.finalizers, and goes through the namespace's subresource finalize.
+func TestReleaseTakesAFinalizerOffASpec(t *testing.T) {
+	s := shared(t)
+	namespaces := kind{corev1.SchemeGroupVersion.WithResource("namespaces"), "Namespace"}
+	ns, err := s.kube.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{
+		ObjectMeta: metav1.ObjectMeta{GenerateName: "specced-", Labels: map[string]string{ofTests: ""}},
+		Spec:       corev1.NamespaceSpec{Finalizers: []corev1.FinalizerName{hold}},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.kube.CoreV1().Namespaces().Delete(t.Context(), ns.Name, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	await(t, "the namespace controller to take its own finalizer off", func(ctx context.Context) (bool, any) {
+		now, err := s.kube.CoreV1().Namespaces().Get(ctx, ns.Name, metav1.GetOptions{})
+		if err != nil {
+			return false, err
+		}
+		return len(now.Spec.Finalizers) == 1 && now.Spec.Finalizers[0] == hold, fmt.Sprint(now.Spec.Finalizers)
+	})
+	if out, errs, code := s.run(t, "release", "namespaces/"+ns.Name, "--finalizer", hold, "--yes"); code != 0 {
+		t.Fatalf("exit code %d, %s%s", code, out, errs)
+	}
+	o := &unstructured.Unstructured{}
+	o.SetName(ns.Name)
+	o.SetUID(ns.UID)
+	s.awaitGone(t, namespaces, o)
 }
 
 // TestNamespaceIsExplainedAndFreed: among much that only waits, and the command that is shown frees it.

@@ -20,8 +20,8 @@ type Record struct {
 	// Deleting is true once the object has a deletionTimestamp.
 	Deleting bool
 	// Foreground and Orphan say which of the two garbage collection finalizers
-	// the object carries. Of others it is only known that there are some, and of a deleted object
-	// the first names for reports: finalizers are edited from a live read only.
+	// the object carries. Of others it is only known that there are some, and the names that
+	// Finalizers keeps for reports and plans: finalizers are edited from a live read only.
 	Foreground bool
 	Orphan     bool
 	// OtherFinalizers is true if the object carries any finalizer but those two and
@@ -35,7 +35,8 @@ type Record struct {
 	// SyncTimeout is what SyncTimeoutAnnotation says: NoTimeout, a positive duration, or
 	// 0 if it is not there or cannot be understood.
 	SyncTimeout time.Duration
-	// Finalizers are the names of others' finalizers; none unless Deleting.
+	// Finalizers are the names of others' finalizers; none unless Deleting, or if there is one
+	// and it is a protection.
 	Finalizers Finalizers
 }
 
@@ -181,6 +182,8 @@ func RecordOf(o metav1.Object) *Record {
 	if t := o.GetDeletionTimestamp(); t != nil {
 		r.DeletedAt = t.Unix()
 		r.Finalizers = FinalizersOf(o.GetFinalizers())
+	} else if r.OtherFinalizers {
+		r.Finalizers = protectionOf(o.GetFinalizers())
 	}
 	if own, set := o.GetAnnotations()[SyncTimeoutAnnotation]; set {
 		r.SyncTimeout = syncTimeout(own)

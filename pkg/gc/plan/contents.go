@@ -21,12 +21,17 @@ type container struct {
 	why            Reason
 	ends           []int // the events of what went
 	empty          bool
+	off            bool // its controller does not run: it stays as it is
 }
 
 // open begins to empty what an object that is deleted contains.
 func (r *run) open(t *thing) {
 	inside := contents(graph.Node{Key: t.keys[0], Record: t.first})
 	if inside == (graph.Contents{}) {
+		return
+	}
+	if inside.Namespace != "" && r.disabled(namespaceController) {
+		t.contents = &container{of: t, off: true}
 		return
 	}
 	r.index()

@@ -214,6 +214,8 @@ func sameReferences(a, b []graph.Reference) bool {
 // explainStuck says what keeps an object that is being deleted.
 func (r *run) explainStuck(t *thing, o *Object, index map[*thing]int) {
 	switch {
+	case t.contents != nil && t.contents.off:
+		o.Held = ControllerOff
 	case t.contents != nil && !t.contents.empty:
 		o.Held = HasContents
 	case t.rec.Orphan:
@@ -280,6 +282,9 @@ func (r *run) addNotes(res *Result, concerned []*thing) {
 		if o.Fate == Gone && o.Key.Resource == pods {
 			note(PodGrace, i)
 		}
+		if o.Fate == Gone && t.first.OtherFinalizers && o.Key.Resource != pods {
+			note(Protected, i)
+		}
 		if o.Fate == Stuck && o.Held == OtherFinalizer {
 			note(ForeignFinalizer, i)
 		}
@@ -293,7 +298,7 @@ func (r *run) addNotes(res *Result, concerned []*thing) {
 			note(Timing, i)
 		}
 	}
-	for _, k := range []NoteKind{PodGrace, ControllerReacts, ForeignFinalizer, UnseenOwner, Timing} {
+	for _, k := range []NoteKind{PodGrace, Protected, ControllerReacts, ForeignFinalizer, UnseenOwner, Timing} {
 		if n := notes[k]; n != nil {
 			res.Notes = append(res.Notes, *n)
 		}

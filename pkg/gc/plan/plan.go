@@ -14,7 +14,8 @@
 //
 // Whatever does not follow from the graph and from the rules of the API server is not
 // simulated: admission webhooks, controllers that react, the owners of other finalizers,
-// and how long pods take to stop. Result.Notes names those that concern the deletion.
+// whether a claim or a volume is in use, and how long pods take to stop. Controllers of the
+// server that take their own finalizer off a deleted object are simulated. Result.Notes names those that concern the deletion.
 //
 // The package does no I/O and reads no clock. Nothing in it may be used concurrently,
 // but different Worlds may.
@@ -47,6 +48,9 @@ type Rules struct {
 	// Orphaned is true of owners that were deleted with propagation policy Orphan; nil
 	// for none.
 	Orphaned func(types.UID) bool
+	// Disabled are the controllers of the server that do not run, by their names in --disable.
+	// Kubernetes' own collector is part of a program that runs all of them.
+	Disabled []string
 }
 
 // World is what a deletion can reach, copied from a graph.
@@ -187,6 +191,7 @@ const (
 	OfDefinition    Reason = "definition"        // its CustomResourceDefinition is deleted
 	OtherFinalizer  Reason = "other-finalizer"   // a finalizer that is not the collector's keeps it
 	HasContents     Reason = "contents"          // what it contains is not gone
+	ControllerOff   Reason = "controller-off"    // the controller that would delete what it contains does not run
 	OrphaningWaits  Reason = "orphaning-waits"   // dependents may be where nobody can list them
 	OwnerNotVisible Reason = "owner-not-visible" // an owner that nobody could read
 	GivenUp         Reason = "given-up"          // Kubernetes' collector looks at it no more until something changes
@@ -240,6 +245,7 @@ type NoteKind string
 // What cannot be foretold.
 const (
 	PodGrace         NoteKind = "pod-grace-period" // pods end when they have stopped
+	Protected        NoteKind = "protected"        // a finalizer of the server's is taken off once nothing uses the object
 	ControllerReacts NoteKind = "controller"       // a controller may create anew what an owner still wants
 	ForeignFinalizer NoteKind = "finalizer"        // whoever set it may take it off
 	UnseenOwner      NoteKind = "owner-not-visible"

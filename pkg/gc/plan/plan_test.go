@@ -28,6 +28,8 @@ var resources = map[string]*graph.Resource{
 	"Thing":      {Name: "things", Kind: "Thing", Versions: []string{"v1"}, Namespaced: true, Monitored: true},
 	"Pod":        {Name: "pods", Kind: "Pod", Versions: []string{"v1"}, Namespaced: true, Monitored: true},
 	"Shadow":     {Name: "shadows", Kind: "Shadow", Versions: []string{"v1"}, Namespaced: true},
+	"Claim":      {Name: "persistentvolumeclaims", Kind: "Claim", Versions: []string{"v1"}, Namespaced: true, Monitored: true},
+	"Volume":     {Name: "persistentvolumes", Kind: "Volume", Versions: []string{"v1"}, Monitored: true},
 	"Job":        {Group: "batch", Name: "jobs", Kind: "Job", Versions: []string{"v1"}, Namespaced: true, Monitored: true},
 	"Widget":     {Group: "ex.io", Name: "widgets", Kind: "Widget", Versions: []string{"v1"}, Namespaced: true, Monitored: true},
 	"World":      {Group: "ex.io", Name: "worlds", Kind: "World", Versions: []string{"v1"}, Monitored: true},

@@ -164,7 +164,7 @@ func (r *run) stop() (any bool) {
 		return false
 	}
 	for _, t := range r.things {
-		if t.gone || !t.rec.Deleting || t.contents != nil || t.rec.Foreground || t.rec.Orphan || t.rec.OtherFinalizers {
+		if t.gone || !t.rec.Deleting || t.contents != nil || t.rec.Foreground || t.rec.Orphan || r.held(t, t.rec) {
 			continue
 		}
 		any = true

@@ -82,7 +82,7 @@ func (r *run) put(t *thing, rec *graph.Record, what What, after []int) int {
 	rec.ResourceVersion = next(t.rec.ResourceVersion)
 	before := t.rec
 	t.rec, t.waited = rec, t.waited || rec.WaitingForDependents()
-	ends := rec.Deleting && !rec.Foreground && !rec.Orphan && !rec.OtherFinalizers && (t.contents == nil || t.contents.empty)
+	ends := rec.Deleting && !rec.Foreground && !rec.Orphan && !r.held(t, rec) && (t.contents == nil || t.contents.empty)
 	if what == Marked {
 		t.marked = r.note(Marked, t, after)
 		after = []int{t.marked}

@@ -74,7 +74,7 @@ func FuzzObjects(f *testing.F) {
 			rec := graph.RecordOf(&objects[i])
 			gr, ok := resources[objects[i].Kind]
 			// The server validates UIDs, names and namespaces; users cannot choose them freely.
-			if !ok || rec.UID == "" || strings.ContainsFunc(string(rec.UID)+rec.Name+rec.Namespace, func(r rune) bool { return r > unicode.MaxASCII || unprintable(r) || r == '/' }) {
+			if !ok || rec.UID == "" || strings.ContainsFunc(string(rec.UID)+rec.Name+rec.Namespace, func(r rune) bool { return r > unicode.MaxASCII || !unicode.IsPrint(r) || r == '/' }) {
 				continue
 			}
 			for j, ref := range objects[i].OwnerReferences {
@@ -166,7 +166,7 @@ func mustBeHarmless(t *testing.T, text string) {
 		if strings.HasPrefix(strings.TrimSpace(line), forged) {
 			t.Errorf("a name has made a line of its own: %q in\n%s", line, text)
 		}
-		if i := strings.IndexFunc(line, unprintable); i >= 0 {
+		if i := strings.IndexFunc(line, func(r rune) bool { return !unicode.IsPrint(r) }); i >= 0 {
 			t.Errorf("%q has a character that nobody sees", line)
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/reap-dev/reap/pkg/escape"
 	"github.com/reap-dev/reap/pkg/gc/graph"
 )
 
@@ -71,9 +72,11 @@ type Handler struct {
 }
 
 // Absence is why no collector runs in a server. Elsewhere is true if another server's collector works on the same objects.
+// Disabled names the controllers that do not run in the server either.
 type Absence struct {
 	Reason    string
 	Elsewhere bool
+	Disabled  []string
 }
 
 // Problem is the answer when there is nothing to report.
@@ -117,7 +120,7 @@ func running(serve func(http.ResponseWriter, *http.Request, Collector)) func(htt
 
 func showStatus(w http.ResponseWriter, _ *http.Request, c Collector, absent Absence) {
 	if c == nil {
-		answer(w, http.StatusOK, Status{Version: StatusVersion, Absent: absent.Reason, Elsewhere: absent.Elsewhere})
+		answer(w, http.StatusOK, Status{Version: StatusVersion, Absent: absent.Reason, Elsewhere: absent.Elsewhere, Disabled: absent.Disabled})
 		return
 	}
 	answer(w, http.StatusOK, c.Status())
@@ -196,5 +199,5 @@ func picture(w http.ResponseWriter, r *http.Request, c Collector) {
 func answer(w http.ResponseWriter, code int, body any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(code)
-	_ = WriteJSON(w, body, "  ") // the client has gone
+	_ = escape.WriteJSON(w, body, "  ") // the client has gone
 }

@@ -272,6 +272,8 @@ func heldText(o *plan.Object, p *PlannedObject) string {
 		return untilFinalizer
 	case plan.HasContents:
 		return "until everything in it is gone"
+	case plan.ControllerOff:
+		return "until the namespace controller runs, which is disabled in the server"
 	case plan.OrphaningWaits:
 		return "until all resources that may hold dependents of it can be listed"
 	}
@@ -324,6 +326,7 @@ func ownersText(owners []Owner) string {
 func noteText(k plan.NoteKind) string {
 	return map[plan.NoteKind]string{
 		plan.PodGrace:         "a pod goes once its containers have stopped, after its grace period at the latest",
+		plan.Protected:        "a protection finalizer of Kubernetes is taken off once nothing uses the object; until then it stays Terminating",
 		plan.ControllerReacts: "the controller of a deleted object stays, and may create another",
 		plan.ForeignFinalizer: "the owner of a finalizer may take it off at any time; then the object goes",
 		plan.UnseenOwner:      "an owner could not be read, and is assumed to exist",

@@ -208,9 +208,9 @@ func (r Relink) print(out io.Writer, limit int) error {
 	}
 	omitted(len(r.Left))
 	if len(r.Links)+len(r.Left) == 0 && len(r.Basis.Incomplete) > 0 {
-		fmt.Fprintf(&b, "no reference of %s that could be read dangles; the others were not looked at%s\n", r.objects(), r.elsewhere())
+		fmt.Fprintf(&b, "no reference of %s that could be read has to be relinked; the others were not looked at%s\n", r.objects(), r.elsewhere())
 	} else if len(r.Links)+len(r.Left) == 0 {
-		fmt.Fprintf(&b, "no reference of %s dangles%s\n", r.objects(), r.elsewhere())
+		fmt.Fprintf(&b, "no reference of %s has to be relinked%s\n", r.objects(), r.elsewhere())
 	} else {
 		fmt.Fprintf(&b, "%s%s to be relinked, %d left as they are%s\n", r.place(), count(len(r.Links), "reference"), len(r.Left), r.elsewhere())
 	}

@@ -109,12 +109,14 @@ type Status struct {
 	// Version is that of these fields: some may be added to a version, none is taken away or changed.
 	Version int `json:"version"`
 	// Running is false if no collector runs in the server that was asked; Absent says
-	// why, and Elsewhere is true if another server's collector works on the same objects; nothing else is set.
-	Running   bool      `json:"running"`
-	Absent    string    `json:"absent,omitempty"`
-	Elsewhere bool      `json:"elsewhere,omitempty"`
-	Since     time.Time `json:"since,omitzero"` // when it started
-	Now       time.Time `json:"now,omitzero"`   // on the server's clock
+	// why, and Elsewhere is true if another server's collector works on the same objects; of the rest only Disabled is set.
+	Running   bool   `json:"running"`
+	Absent    string `json:"absent,omitempty"`
+	Elsewhere bool   `json:"elsewhere,omitempty"`
+	// Disabled names the controllers that do not run in the server that was asked.
+	Disabled []string  `json:"disabled,omitempty"`
+	Since    time.Time `json:"since,omitzero"` // when it started
+	Now      time.Time `json:"now,omitzero"`   // on the server's clock
 	// Pause is set while the collector is paused, or before it knows that it is not.
 	Pause *pause.State `json:"pause,omitempty"`
 	// Guard is set if the collector pauses itself when too many deletions rest on lookups alone.

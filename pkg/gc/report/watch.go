@@ -6,7 +6,6 @@ import (
 	"io"
 	"strings"
 	"time"
-	"unicode"
 
 	"github.com/rivo/uniseg"
 	"github.com/schollz/progressbar/v3"
@@ -137,14 +136,9 @@ func fit(lines []string, columns, rows int) []string {
 	return lines
 }
 
-// Cut shortens a line to so many columns of a terminal; what would move the cursor is left out.
+// Cut shortens a line to so many columns of a terminal; what a terminal would act on is shown as escapes.
 func Cut(line string, columns int) string {
-	line = strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) {
-			return -1
-		}
-		return r
-	}, line)
+	line = visible(line)
 	if columns <= 0 || uniseg.StringWidth(line) <= columns {
 		return line
 	}

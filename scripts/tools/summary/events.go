@@ -1,4 +1,4 @@
-package main
+package summary
 
 import (
 	"bufio"
@@ -28,8 +28,15 @@ type event struct {
 
 // outcome is how a test ended, and in which run.
 type outcome struct {
+	row            string // as the file names it
 	run, pkg, test string
 	says           string // its last output
+}
+
+// failure is the test that has failed with a subtest, as Failures has it.
+func (o outcome) failure(of *runs) Failure {
+	test, _, _ := strings.Cut(o.test, "/")
+	return Failure{Row: o.row, Package: o.pkg, Test: test, Race: of.raced[o.row+" "+o.pkg]}
 }
 
 func (o outcome) name() string { return o.pkg + " " + o.test }
@@ -55,7 +62,9 @@ type runs struct {
 	power           []outcome
 	suppressed      int
 	times           []times
-	tests           []took // those that are no subtests
+	tests           []took          // those that are no subtests
+	passes          map[string]int  // of those, by their names
+	raced           map[string]bool // rows and packages in which the detector has found a race
 }
 
 // took is how long a package or a test took. A test that waited for others to run beside it did not take that time.
@@ -95,7 +104,9 @@ func longest(all []took, n int) []took {
 	return all[:min(n, len(all))]
 }
 
-func newRuns() *runs { return &runs{counts: map[string]int{}} }
+func newRuns() *runs {
+	return &runs{counts: map[string]int{}, passes: map[string]int{}, raced: map[string]bool{}}
+}
 
 const module = "github.com/reap-dev/reap/"
 
@@ -108,12 +119,13 @@ func (r *runs) readFile(name string, hasTests bool) error {
 	}
 	defer func() { _ = f.Close() }() // only read
 	base := strings.TrimSuffix(filepath.Base(name), filepath.Ext(name))
-	run := strings.ReplaceAll(strings.Trim(strings.TrimPrefix(base, "events"), "-"), "-", ", ")
+	row := strings.Trim(strings.TrimPrefix(base, "events"), "-")
+	run := strings.ReplaceAll(row, "-", ", ")
 	before := r.ended()
-	if err := r.read(f, run); err != nil {
+	if err := r.read(f, row, run); err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
-	failed := outcome{run: run, pkg: "the run"}
+	failed := outcome{row: row, run: run, pkg: "the run"}
 	switch {
 	case len(r.times[len(r.times)-1].packages) == 0:
 		failed.says = "no package has ended"
@@ -130,7 +142,7 @@ func (r *runs) readFile(name string, hasTests bool) error {
 // ended counts the tests that have ended.
 func (r *runs) ended() int { return r.counts["pass"] + r.counts["fail"] + r.counts["skip"] }
 
-func (r *runs) read(from io.Reader, run string) error {
+func (r *runs) read(from io.Reader, row, run string) error {
 	type key struct{ pkg, test string }
 	last := map[key]string{}      // the last line with text
 	running := map[key]bool{}     // tests that have not ended
@@ -138,7 +150,7 @@ func (r *runs) read(from io.Reader, run string) error {
 	didNotEnd := func(k key) {
 		delete(running, k)
 		r.counts["fail"]++
-		r.failed = append(r.failed, outcome{run: run, pkg: k.pkg, test: k.test, says: "it did not end"})
+		r.failed = append(r.failed, outcome{row: row, run: run, pkg: k.pkg, test: k.test, says: "it did not end"})
 	}
 	var begin, end time.Time
 	mine := times{took: took{name: cmp.Or(run, "all")}}
@@ -163,10 +175,13 @@ func (r *runs) read(from io.Reader, run string) error {
 		}
 		pkg := strings.TrimPrefix(e.Package, module)
 		k := key{pkg, e.Test}
-		o := outcome{run: run, pkg: pkg, test: e.Test}
+		o := outcome{row: row, run: run, pkg: pkg, test: e.Test}
 		switch e.Action {
 		case "output":
 			r.suppressed += suppressions(e.Output)
+			if strings.Contains(e.Output, "WARNING: DATA RACE") {
+				r.raced[row+" "+pkg] = true
+			}
 			if s := strings.TrimSpace(e.Output); s != "" && !strings.HasPrefix(s, "---") && !strings.HasPrefix(s, "===") {
 				last[k] = s
 			}
@@ -184,6 +199,9 @@ func (r *runs) read(from io.Reader, run string) error {
 			case e.Test == "":
 				mine.packages = append(mine.packages, took{pkg, elapsed})
 			case !strings.Contains(e.Test, "/"):
+				if e.Action == "pass" {
+					r.passes[e.Test]++
+				}
 				r.tests = append(r.tests, took{o.String(), elapsed})
 			}
 			if e.Test == "" {
@@ -205,6 +223,7 @@ func (r *runs) read(from io.Reader, run string) error {
 			switch e.Action {
 			case "fail":
 				failedIn[pkg] = true
+				o.says = last[k]
 				r.failed = append(r.failed, o)
 			case "skip":
 				o.says = last[k]

@@ -1,4 +1,4 @@
-package main
+package summary
 
 import (
 	"bytes"
@@ -71,25 +71,25 @@ func TestSummary(t *testing.T) {
 		says     []string
 	}{
 		{name: "passed", events: passed, strict: true, says: []string{
-			"size: gate", "tried: pkg/a TestA (race, short): worlds=3", "tried: races passed over: 5", "1 passed, 0 failed, 0 skipped"}},
+			"size: gate", "tried: pkg/a TestA (race, short): worlds=3", "tried: races passed over: 5", "1 passed, 0 failed, 0 flaky, 0 skipped"}},
 		{name: "skipped", events: passed + skipped, says: []string{
-			"skipped: pkg/b TestB (race, short): b_test.go:1: no fish", "1 passed, 0 failed, 1 skipped"}},
+			"skipped: pkg/b TestB (race, short): b_test.go:1: no fish", "1 passed, 0 failed, 0 flaky, 1 skipped"}},
 		{name: "skipped though it may not be", events: passed + skipped, strict: true, code: 1, says: []string{"1 skipped or not installed"}},
 		{name: "skipped as it may be", events: passed + skipped, skips: "# may\npkg/b TestB there is no fish\n", strict: true, says: []string{
 			"skipped, as listed: pkg/b TestB"}},
 		{name: "not installed", events: passed, missing: " fish zsh", says: []string{"not installed: fish", "not installed: zsh"}},
 		{name: "not installed though it has to be", events: passed, missing: " fish", strict: true, code: 1},
-		{name: "failed", events: passed + failed, code: 1, says: []string{"failed: pkg/c TestC", "1 passed, 1 failed, 0 skipped"}},
+		{name: "failed", events: passed + failed, code: 1, says: []string{"failed: pkg/c TestC (race, short)\n", "1 passed, 1 failed, 0 flaky, 0 skipped"}},
 		{name: "not built", events: passed + builtNot, code: 1, says: []string{"failed: pkg/d (race, short): FAIL pkg/d [build failed]", "1 passed, 1 failed"}},
 		{name: "timed out", events: passed + timedOut, code: 1, says: []string{"failed: pkg/e TestE (race, short): it did not end", "1 passed, 1 failed"}},
 		{name: "ended", events: passed + endedRun, code: 1, says: []string{"failed: pkg/f TestF (race, short): it did not end", "1 passed, 1 failed"}},
 		{name: "timed", events: timed, says: []string{
 			"took: 1m10s race, short: 1m10s pkg/v, 1m2s pkg/t\ntook: 1m30s in all, with ", "longest: 1m0s pkg/t TestLong (race, short)\nlongest: 2s pkg/t TestShort (race, short)\n"}},
-		{name: "nothing ran", code: 1, says: []string{"failed: the run (race, short): no package has ended\n", "0 passed, 1 failed, 0 skipped"}},
+		{name: "nothing ran", code: 1, says: []string{"failed: the run (race, short): no package has ended\n", "0 passed, 1 failed, 0 flaky, 0 skipped"}},
 		{name: "go test said nothing of use", events: "go: updates to go.mod needed\n", code: 1, says: []string{"no package has ended"}},
-		{name: "without a test", events: empty, code: 3, says: []string{"no test ran to its end", "0 passed, 0 failed, 0 skipped"}},
+		{name: "without a test", events: empty, code: 3, says: []string{"no test ran to its end", "0 passed, 0 failed, 0 flaky, 0 skipped"}},
 		{name: "without a test that it has to have", events: empty, complete: true, code: 1, says: []string{"failed: the run (race, short): no test has run\n"}},
-		{name: "with a test", events: empty + passed, complete: true, says: []string{"1 passed, 0 failed, 0 skipped"}},
+		{name: "with a test", events: empty + passed, complete: true, says: []string{"1 passed, 0 failed, 0 flaky, 0 skipped"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -103,7 +103,7 @@ func TestSummary(t *testing.T) {
 			events, skips := write("events-race-short.json", test.events), write("skips", test.skips)
 			write("server.log", "started\nThreadSanitizer: Matched 3 suppressions (pid=2):\n")
 			var out bytes.Buffer
-			code, err := run(&out, options{test.strict, test.complete, skips, test.missing, "gate", dir, 90 * time.Second}, []string{events})
+			code, err := Write(&out, Options{Strict: test.strict, Complete: test.complete, Skips: skips, Missing: test.missing, Size: "gate", Logs: dir, Took: 90 * time.Second}, []string{events})
 			if err != nil {
 				t.Fatal(err)
 			}
