@@ -48,8 +48,8 @@ const (
 	// etcdSnapshot is after how many entries of the log those before are needed no more. A start reads the others into memory. With
 	// 1,000, small writes write 2 % more bytes than with 5,000, and with 250 they write 5 to 15 % more.
 	etcdSnapshot = 1000
-	// etcdReads is how many bytes of its files a start reads in a second, on a slow card.
-	etcdReads = 20 << 20
+	// etcdReads is how many bytes of its files a start reads in a second, on a slow card. It reads them twice: see checkEtcd.
+	etcdReads = 10 << 20
 	// etcdFiles is how many old files of the log, and of its snapshots, are kept.
 	etcdFiles = 2
 	// etcdQuota is the most that the database may take, unless Options say otherwise.

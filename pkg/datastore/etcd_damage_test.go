@@ -397,7 +397,7 @@ func TestLimitOfAStartGrowsWithTheFiles(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if got, want := left(dir), 160*time.Second; got != want { // 2,024 MiB
+	if got, want := left(dir), 260*time.Second; got != want { // 2,024 MiB
 		t.Errorf("with 2 GiB a start has %s, want %s", got, want)
 	}
 }

@@ -46,11 +46,20 @@ func filledEtcd(t *testing.T, random *rand.Rand) (stopped map[string][]byte, w *
 				s.engine.(*etcd).member.Backend().ForceCommit()
 			}
 		}
-		killed = filesOf(t, dir)
+		killed = killedFiles(t, s, dir)
 	})
 	then = w.past
 	w.there = wrote
 	return stopped, w, killed, then
+}
+
+// killedFiles returns the files that a kill would leave of a running etcd, in a moment in which it commits nothing to its database.
+func killedFiles(t *testing.T, s *Store, dir string) map[string][]byte {
+	t.Helper()
+	commits := s.engine.(*etcd).member.Backend().BatchTx()
+	commits.LockOutsideApply()
+	defer commits.Unlock()
+	return filesOf(t, dir)
 }
 
 // partsOfEtcd returns where the pages of each part of a database begin.

@@ -1,11 +1,13 @@
 package datastore
 
 import (
+	"bufio"
 	"database/sql"
 	"fmt"
 	"maps"
 	"math/rand/v2"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"testing"
@@ -67,20 +69,33 @@ func kills(t *testing.T, random *rand.Rand, moments int) (all []map[string][]byt
 	return all, w.past
 }
 
-// TestRotOfTheLogOfSQLite: a log that is lost, cut off or damaged is refused, or said to lack writes, or leaves the state of an earlier revision, in which
-// no owner is missing that was made before a dependent.
+// TestRotOfTheLogOfSQLite: a log that is lost, cut off or damaged after a kill is refused, or said to lack writes, or nothing is lost.
 func TestRotOfTheLogOfSQLite(t *testing.T) {
 	random := rand.New(rand.NewPCG(seedOf(t), 0))
 	all, then := kills(t, random, size.Of(6, 8, 25))
-	var tried, refused, lacks, found, earlier, same, taken int
-	for range size.Of(15, 30, 600) {
-		files := maps.Clone(all[random.IntN(len(all))])
+	newest := make([]int64, len(all))
+	for i, files := range all {
+		dir := left(t, files)
+		index, known, err := readWALIndex(sqlitePath(dir))
+		if err != nil || !known {
+			t.Fatalf("kill %d: the index of the log says %+v (%v)", i, index, err)
+		}
+		if lacks, err := LogLacks(dir, true, true); lacks || err != nil {
+			t.Errorf("kill %d: with all of its log it lacks writes (%v)", i, err)
+		}
+		if newest[i], err = SQLiteRevision(t.Context(), dir); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var tried, refused, lacks, found, same, partly, mixed int
+	for range size.Of(20, 40, 1000) {
+		kill := random.IntN(len(all))
+		files := maps.Clone(all[kill])
 		log := files["state.db-wal"]
-		how := "the log is whole"
+		how := "the log is lost"
 		switch random.IntN(5) {
 		case 0:
 			delete(files, "state.db-wal")
-			how = "the log is lost"
 		case 1:
 			at := random.IntN(len(log) + 1)
 			files["state.db-wal"] = log[:at]
@@ -90,35 +105,29 @@ func TestRotOfTheLogOfSQLite(t *testing.T) {
 			at := random.IntN(len(log)) &^ 511
 			clear(files["state.db-wal"][at:min(at+512, len(log))])
 			how = fmt.Sprintf("the log's sector at %d of %d is lost", at, len(log))
-		case 3, 4:
+		default:
 			files["state.db-wal"], how = strike(log, random.IntN(len(log)), random)
 		}
 		dir := left(t, files)
 		tried++
-		index, known, err := readWALIndex(sqlitePath(dir))
-		if err != nil || !known && index.frames > 0 {
-			t.Fatalf("the index of the log says %+v (%v, %v)", index, known, err)
-		}
-		if index.taken > 0 {
-			taken++
-		}
-		synced := random.IntN(2) == 0
-		how += fmt.Sprintf(", synced %v, %+v", synced, index)
-		lack, err := LogLacks(dir, synced)
+		index, _, err := readWALIndex(sqlitePath(dir))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if lack {
-			lacks++
-			continue
+		if index.taken > 0 && index.taken < index.frames {
+			partly++
+		}
+		lack, err := LogLacks(dir, false, true)
+		if err != nil {
+			t.Fatal(err)
 		}
 		if empty, err := CheckSQLite(t.Context(), dir); err != nil || empty {
 			refused++
 			continue
 		}
-		if c, err := verifySQLite(t.Context(), dir, noProgress); err != nil || len(c.Problems) > 0 {
-			found++
-			continue
+		c, err := verifySQLite(t.Context(), dir, noProgress)
+		if err != nil {
+			t.Fatal(err)
 		}
 		revision, err := SQLiteRevision(t.Context(), dir)
 		if err != nil {
@@ -126,17 +135,64 @@ func TestRotOfTheLogOfSQLite(t *testing.T) {
 		}
 		r := rot{wrote: then.at(revision)}
 		got, listed, err := readKeys(t, dir, slices.Collect(maps.Keys(r.wrote)))
-		if what := r.lost(got) + r.lost(listed); err != nil || what != "" {
-			t.Errorf("%s: neither the start nor the check finds it, and it is as at no revision before %d: %s (%v)", how, revision, what, err)
-		}
-		if synced && revision < slices.Max(slices.Collect(maps.Keys(then))) {
-			earlier++
-		} else {
+		what := r.lost(got) + r.lost(listed)
+		switch {
+		case lack:
+			lacks++
+			if len(c.Problems) == 0 && what != "" {
+				mixed++ // nothing else tells
+			}
+		case len(c.Problems) > 0:
+			found++
+		case err != nil || what != "" || revision != newest[kill]:
+			t.Errorf("%s, %+v: neither the start nor the check finds it; it ends with revision %d of %d: %s (%v)", how, index, revision, newest[kill], what, err)
+		default:
 			same++
 		}
 	}
-	if taken == 0 || lacks == 0 {
+	if partly == 0 || lacks == 0 {
 		t.Error("the test has not tried what it should")
 	}
-	size.Power(t, fmt.Sprintf("tried=%d refused=%d lacks=%d found=%d earlier=%d same=%d taken=%d", tried, refused, lacks, found, earlier, same, taken))
+	size.Power(t, fmt.Sprintf("tried=%d refused=%d lacks=%d found=%d same=%d partlyTaken=%d mixedAndOnlyTheIndexTells=%d", tried, refused, lacks, found, same, partly, mixed))
+}
+
+// TestKilledServerLacksNothing: at whatever moment it is killed, its log is as long as the log's index says.
+func TestKilledServerLacksNothing(t *testing.T) {
+	random := rand.New(rand.NewPCG(seedOf(t), 0))
+	told := 0 // it may be killed where the log has just begun
+	for i := range size.Of(1, 2, 40) {
+		level := []string{"full", "normal"}[i%2]
+		dir, journal := t.TempDir(), filepath.Join(t.TempDir(), "journal")
+		if err := os.WriteFile(journal, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		cmd := exec.Command("/proc/self/exe")
+		cmd.Env = append(os.Environ(), powerDir+"="+dir, powerLevel+"="+level, powerTimes+"=4000", "REAP_TEST_JOURNAL="+journal)
+		out, err := cmd.StdoutPipe()
+		if err == nil {
+			err = cmd.Start()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines := bufio.NewScanner(out)
+		for range 1 + random.IntN(1500) {
+			lines.Scan()
+		}
+		if err := cmd.Process.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		_ = cmd.Wait() // it was killed
+		index, known, err := readWALIndex(sqlitePath(dir))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if known {
+			told++
+		}
+		if lacks, err := LogLacks(dir, true, true); lacks || err != nil {
+			t.Errorf("%s, %+v: with all of its log it lacks writes (%v)", level, index, err)
+		}
+	}
+	size.Power(t, fmt.Sprintf("indexSaid=%d", told))
 }

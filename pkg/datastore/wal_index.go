@@ -9,23 +9,21 @@ import (
 
 // The index of SQLite's log, state.db-shm, which a killed server leaves: https://www.sqlite.org/walformat.html#the_wal_index_file_format
 const (
-	walIndexHeader    = 48 // of which there are two, the same
-	walIndexVersion   = 3007000
-	walIndexInit      = 12
-	walIndexFrames    = 16
-	walIndexSalt      = 32
-	walIndexChecksum  = 40
-	walIndexTaken     = 96  // frames that are in the database
-	walIndexAttempted = 128 // frames of which some may be
-	walIndexBytes     = 136
+	walIndexHeader   = 48 // of which there are two, the same
+	walIndexVersion  = 3007000
+	walIndexInit     = 12
+	walIndexFrames   = 16
+	walIndexSalt     = 32
+	walIndexChecksum = 40
+	walIndexTaken    = 96 // frames that a checkpoint has taken
+	walIndexBytes    = 100
 )
 
 // walIndex is what SQLite knew of its log when it was last used. It says so without a sync, and for nothing.
 type walIndex struct {
 	salt [8]byte
-	// frames end with the last transaction. taken of them are in the database, and attempted of them may be: a server that is killed
-	// during a checkpoint leaves a database that only its log completes.
-	frames, taken, attempted int
+	// frames end with the last transaction. taken of them are needed no more: they are in the database, or follow in the log.
+	frames, taken int
 }
 
 // readWALIndex returns what the index of the log beside a database says; known is false if it says nothing.
@@ -58,39 +56,38 @@ func readWALIndex(path string) (i walIndex, known bool, err error) {
 		return i, false, nil // as after a power cut
 	}
 	copy(i.salt[:], raw[walIndexSalt:])
-	i.frames, i.taken, i.attempted = int(number(walIndexFrames)), int(number(walIndexTaken)), int(number(walIndexAttempted))
+	i.frames, i.taken = int(number(walIndexFrames)), int(number(walIndexTaken))
 	return i, i.frames > 0, nil
 }
 
-// LogLacks reports whether the log of the database in a data directory lacks transactions that it had, beyond what a power cut takes. It
-// must be asked before anything opens the database: SQLite goes on with the log that there is, and forgets what it knew.
+// LogLacks reports whether the log of the database in a data directory lacks transactions that no power cut may have taken. It must be asked before
+// anything opens the database: SQLite goes on with the log that there is, and forgets what it knew.
 //
-// If each write was synced, no power cut takes any. Otherwise it may take the last ones, but none that a checkpoint had begun to put into the
-// database: without them the pages in the log hide newer ones in the database, and an object may be missing that was made before one that is there.
-func LogLacks(dir string, synced bool) (bool, error) {
+// synced is true if each write was synced. powered is true if the power has been on since the database was used last: then all that the process
+// wrote is there, and the log's index is as new as the log. After a power cut it may be of any moment before.
+//
+// Without its end the log does not always leave the state of an earlier revision: where a checkpoint has put pages into the database, older ones that
+// are left in the log hide them, and an object may be missing that was made before one that is there.
+func LogLacks(dir string, synced, powered bool) (bool, error) {
 	path := sqlitePath(dir)
 	log, err := readWAL(path)
-	if err != nil {
-		return false, err
-	}
-	index, known, err := readWALIndex(path)
 	if err != nil {
 		return false, err
 	}
 	if synced && log.brokenOff() {
 		return true, nil
 	}
-	if !known {
+	if !powered {
 		return false, nil
 	}
+	index, known, err := readWALIndex(path)
+	if err != nil || !known {
+		return false, err
+	}
 	usable := log.usable
-	if log.salt != index.salt {
+	if log.salt != index.salt { // it is none, or another
 		usable = 0
 	}
-	mixed := usable < index.attempted
-	if usable == 0 { // what is in the database is the state of a transaction, unless it is half of one
-		mixed = index.taken < index.attempted
-	}
-	short := usable < index.frames && (usable > 0 || index.taken < index.frames)
-	return mixed || synced && short, nil
+	allTaken := usable == 0 && index.taken == index.frames // into the database
+	return usable < index.frames && !allTaken, nil
 }

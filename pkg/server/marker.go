@@ -131,7 +131,7 @@ func (s *server) checkFiles(ctx context.Context) (empty, lacks bool, err error) 
 		held, err := datastore.HoldsEtcd(s.cfg.DataDir)
 		return !held, false, err
 	}
-	if lacks, err = datastore.LogLacks(s.cfg.DataDir, s.synced()); err != nil {
+	if lacks, err = s.logLacks(); err != nil {
 		return false, false, err
 	}
 	empty, s.pages, err = datastore.CheckSQLiteWithin(ctx, s.cfg.DataDir, datastore.QuickCheck)

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/sirupsen/logrus"
@@ -28,6 +29,26 @@ type reached struct {
 	Revision int64 `json:"revision"`
 	// Synced is true if each write was on the disk before it was acknowledged, so that not even a power cut takes it away.
 	Synced bool `json:"synced"`
+	// Boot is the machine's boot in which it was written.
+	Boot string `json:"boot,omitempty"`
+}
+
+// boot identifies the machine's boot, which ends when the power is cut; "" if that is not known.
+func boot() string {
+	raw, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(raw))
+}
+
+// logLacks reports whether SQLite's log lacks writes that it had.
+func (s *server) logLacks() (bool, error) {
+	r, err := readReached(config.PKIDir(s.cfg.DataDir))
+	if err != nil {
+		return false, err
+	}
+	return datastore.LogLacks(s.cfg.DataDir, r.Synced, r.Boot != "" && r.Boot == boot())
 }
 
 func reachedFile(pkiDir string) string { return filepath.Join(pkiDir, "reached.json") }
@@ -59,7 +80,7 @@ type loss struct {
 // lost returns what the database lacks; nil if it is not behind its mark, and its log does not lack writes.
 func (s *server) lost(ctx context.Context, lacks bool) (*loss, error) {
 	r, err := readReached(config.PKIDir(s.cfg.DataDir))
-	if err != nil || r.Revision == 0 && !lacks {
+	if err != nil || r.Revision == 0 {
 		return nil, err
 	}
 	found, err := datastore.SQLiteRevision(ctx, s.cfg.DataDir)
@@ -68,10 +89,7 @@ func (s *server) lost(ctx context.Context, lacks bool) (*loss, error) {
 	}
 	if found >= r.Revision && lacks {
 		// SQLite has forgotten by the next start that the log was longer.
-		r = reached{Revision: found + 1, Synced: s.synced()}
-		if err := os.MkdirAll(config.PKIDir(s.cfg.DataDir), 0o700); err != nil {
-			return nil, err
-		}
+		r.Revision = found + 1
 		if err := writeRecord(reachedFile(config.PKIDir(s.cfg.DataDir)), r); err != nil {
 			return nil, fmt.Errorf("noting that the database lacks writes: %w", err)
 		}
@@ -114,7 +132,7 @@ func (s *server) mark(ctx context.Context, store *datastore.Store) {
 	var last reached
 	write := func(ctx context.Context) {
 		revision, err := store.Revision(ctx)
-		now := reached{Revision: revision, Synced: s.synced()}
+		now := reached{Revision: revision, Synced: s.synced(), Boot: boot()}
 		if err == nil && now != last {
 			if err = writeRecord(reachedFile(config.PKIDir(s.cfg.DataDir)), now); err == nil {
 				last = now
