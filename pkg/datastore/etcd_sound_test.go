@@ -17,8 +17,8 @@ import (
 	"github.com/reap-dev/reap/tests/size"
 )
 
-// lives does what clients of an etcd may do, those of reap and others.
-func lives(t *testing.T, c *clientv3.Client, random *rand.Rand) {
+// lives does what clients of an etcd may do. Only those of others write several keys in one transaction.
+func lives(t *testing.T, c *clientv3.Client, random *rand.Rand, others bool) {
 	t.Helper()
 	var leases []clientv3.LeaseID
 	latest := int64(1)
@@ -33,6 +33,9 @@ func lives(t *testing.T, c *clientv3.Client, random *rand.Rand) {
 		var answer *clientv3.TxnResponse
 		switch random.IntN(12) {
 		case 0: // several writes, and deletions, of one revision
+			if !others {
+				break
+			}
 			other := fmt.Sprintf("/registry/secrets/default/%d", random.IntN(3))
 			answer, err = c.Txn(t.Context()).Then(append(then, clientv3.OpDelete(other))...).Commit()
 		case 1: // no revision
@@ -107,42 +110,25 @@ func restoredByEtcdutl(t *testing.T, dir string, random *rand.Rand) string {
 	return restored
 }
 
-// TestSoundEtcdIsFoundWhole: whatever has become of it, with stops, kills and conversions. A false alarm would hold the collector.
+// TestSoundEtcdIsFoundWhole: whatever has become of it, with stops, kills, conversions and restores. A false alarm would hold the collector.
 func TestSoundEtcdIsFoundWhole(t *testing.T) {
 	random := rand.New(rand.NewPCG(seedOf(t), 0))
-	for range size.Of(1, 2, 40) {
+	for round := range size.Of(2, 2, 40) {
+		others := round%2 > 0 // no sink takes two keys of one revision
 		dir := t.TempDir()
-		for step := range 4 {
-			s, err := Start(t.Context(), etcdOptions(dir))
-			if err != nil {
-				t.Fatal(err)
-			}
-			c := s.Client()
-			lives(t, c, random)
-			found, known, err := s.Verify(t.Context(), noProgress)
-			if err != nil || !known || len(found.Problems) > 0 || found.Keys == 0 {
-				t.Errorf("step %d: while it runs the check says %+v (%v)", step, found, err)
-			}
-			killed := killedFiles(t, s, dir)
-			_ = c.Close() // it has no connection
-			s.Stop()
-			if random.IntN(2) == 0 {
-				dir = placed(t, killed)
-			}
-			if found := checkedEtcd(t, dir); len(found.Problems) > 0 {
-				t.Errorf("step %d: the check says %q", step, found.Problems)
-			}
-			if random.IntN(2) > 0 {
+		for range size.Of(1, 1, 3) {
+			dir = livedIn(t, dir, random, others)
+			if others {
 				continue
 			}
-			further := random.Int64N(1000)
+			further := 1 + random.Int64N(1000)
 			for _, engine := range []string{SQLite, Etcd} {
 				work := filepath.Join(t.TempDir(), "new")
 				if err := os.Mkdir(work, 0o700); err != nil {
 					t.Fatal(err)
 				}
 				conversion := Conversion{
-					Dir: dir, Work: work, To: engine, Revision: func(old int64) int64 { return old + 1 + further }, Progress: func(string, int64, int64) {},
+					Dir: dir, Work: work, To: engine, Revision: func(old int64) int64 { return old + further }, Progress: func(string, int64, int64) {},
 				}
 				if _, err := conversion.Run(t.Context()); err != nil {
 					t.Fatal(err)
@@ -151,8 +137,36 @@ func TestSoundEtcdIsFoundWhole(t *testing.T) {
 			}
 			dir = restoredByEtcdutl(t, dir, random)
 			if found := checkedEtcd(t, dir); len(found.Problems) > 0 {
-				t.Errorf("step %d: after a conversion and a restore the check says %q", step, found.Problems)
+				t.Errorf("after a conversion and a restore the check says %q", found.Problems)
 			}
 		}
+		livedIn(t, dir, random, others)
 	}
+}
+
+// livedIn runs an etcd in a data directory, and returns one with what is left after a stop or a kill.
+func livedIn(t *testing.T, dir string, random *rand.Rand, others bool) string {
+	t.Helper()
+	killed := func() map[string][]byte {
+		s, err := Start(t.Context(), etcdOptions(dir))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Stop()
+		c := s.Client()
+		defer func() { _ = c.Close() }() // it has no connection
+		lives(t, c, random, others)
+		found, known, err := s.Verify(t.Context(), noProgress)
+		if err != nil || !known || len(found.Problems) > 0 || found.Keys == 0 {
+			t.Errorf("while it runs the check says %+v (%v)", found, err)
+		}
+		return killedFiles(t, s, dir)
+	}()
+	if random.IntN(2) == 0 {
+		dir = placed(t, killed)
+	}
+	if found := checkedEtcd(t, dir); len(found.Problems) > 0 {
+		t.Errorf("after its end the check says %q", found.Problems)
+	}
+	return dir
 }
