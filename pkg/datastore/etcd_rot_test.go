@@ -160,7 +160,7 @@ func TestRotOfEtcdIsFound(t *testing.T) {
 	random := rand.New(rand.NewPCG(seedOf(t), 0))
 	files, w, killed, then := filledEtcd(t, random)
 	r := &rot{wrote: w.there}
-	keys := slices.Collect(maps.Keys(w.there))
+	keys := then.keys()
 	content := files[etcdDatabaseName]
 	parts := partsOfEtcd(t, content)
 	for _, part := range []string{"meta", "branch", "leaf", "overflow", "free"} {
@@ -250,8 +250,8 @@ func TestRotOfEtcdIsFound(t *testing.T) {
 			}
 			r.tries++
 			if !startRotten(t, with, keys, func(problems []string, got, listed map[string]stored, revision int64, err error) {
-				at := &rot{wrote: then.at(revision)}
-				if what := at.lost(got) + at.lost(listed); len(problems) == 0 && (err != nil || what != "") {
+				what := then.lost(revision, got, listed)
+				if len(problems) == 0 && (err != nil || what != "") {
 					t.Errorf("%s: neither the start nor the check finds it, and it is as at no revision before: %s (%v)", how, what, err)
 				}
 				if len(problems) > 0 {

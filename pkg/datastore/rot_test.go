@@ -205,6 +205,33 @@ func (p past) at(revision int64) map[string]stored {
 	return nil
 }
 
+// lost says what a store at a revision lacks of its past; "" if it is as at that revision, or as before what a start writes.
+func (p past) lost(revision int64, got, listed map[string]stored) (lost string) {
+	const byAStart = 3
+	for before := range int64(byAStart + 1) {
+		r := &rot{wrote: p.at(revision - before)}
+		what := r.lost(got) + r.lost(listed)
+		if what == "" {
+			return ""
+		}
+		if before == 0 {
+			lost = what
+		}
+	}
+	return lost
+}
+
+// keys returns the keys that were ever there.
+func (p past) keys() []string {
+	all := map[string]bool{}
+	for _, held := range p {
+		for key := range held {
+			all[key] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(all))
+}
+
 // writer writes objects of a few hundred bytes up to several pages.
 type writer struct {
 	c      *clientv3.Client

@@ -72,7 +72,7 @@ func kills(t *testing.T, random *rand.Rand, moments int) (all []map[string][]byt
 // TestRotOfTheLogOfSQLite: a log that is lost, cut off or damaged after a kill is refused, or said to lack writes, or nothing is lost.
 func TestRotOfTheLogOfSQLite(t *testing.T) {
 	random := rand.New(rand.NewPCG(seedOf(t), 0))
-	all, then := kills(t, random, size.Of(6, 8, 25))
+	all, then := kills(t, random, size.Of(6, 8, 10))
 	newest := make([]int64, len(all))
 	for i, files := range all {
 		dir := left(t, files)
@@ -88,7 +88,7 @@ func TestRotOfTheLogOfSQLite(t *testing.T) {
 		}
 	}
 	var tried, refused, lacks, found, same, partly, mixed int
-	for range size.Of(20, 40, 1000) {
+	for range size.Of(20, 40, 400) {
 		kill := random.IntN(len(all))
 		files := maps.Clone(all[kill])
 		log := files["state.db-wal"]
