@@ -22,7 +22,8 @@ const (
 // walIndex is what SQLite knew of its log when it was last used. It says so without a sync, and for nothing.
 type walIndex struct {
 	salt [8]byte
-	// frames end with the last transaction. taken of them are needed no more: they are in the database, or follow in the log.
+	// frames end with the last transaction. A checkpoint has put the first taken of them into the database, but for pages that later ones
+	// change again: until it has taken all, the database is whole only with the log.
 	frames, taken int
 }
 
