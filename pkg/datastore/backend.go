@@ -91,7 +91,12 @@ var errNewLease = errors.New("the key has a new lease")
 
 // Delete returns an error if the key has a new lease: kine v0.17.5 would forget the key together with the old one, and it would never
 // expire. After an error it looks again.
+//
+// A key that must not expire stays. Without an error it is not looked at again.
 func (e expiring) Delete(ctx context.Context, key string, revision int64) (int64, *server.KeyValue, bool, error) {
+	if !mayExpire(key) {
+		return 0, nil, false, nil
+	}
 	rev, kv, deleted, err := e.Backend.Delete(ctx, key, revision)
 	if err == nil && !deleted && kv != nil && kv.Lease > 0 {
 		err = errNewLease

@@ -99,6 +99,7 @@ type kineRow struct {
 	name             string
 	created, deleted int64
 	create, prev     int64
+	lease            int64 // in seconds; 0 for none
 	value            []byte
 	whole            bool // none of the numbers that kine writes into every row is missing
 }
@@ -141,6 +142,7 @@ func (c *Checked) rows(ctx context.Context, tx *sql.Tx, progress func(done, all 
 			return nil
 		}
 		r.name, r.created, r.deleted, r.create, r.prev, r.value = name.String, created.Int64, deleted.Int64, create.Int64, prev.Int64, value
+		r.lease = lease.Int64
 		r.whole = created.Valid && deleted.Valid && prev.Valid && lease.Valid
 		c.Rows++
 		progress(c.Rows, all)
@@ -181,6 +183,8 @@ func (r kineRow) wrong(before kineRow, compacted int64) string {
 		return "it is no creation, change or deletion"
 	case r.prev < 0 || r.prev >= r.id || r.create < 0 || r.create >= r.id:
 		return fmt.Sprintf("it builds on a later revision: %d, created at %d", r.prev, r.create)
+	case r.lease < 0 || r.lease > 0 && !mayExpire(r.name):
+		return fmt.Sprintf("it has a lease of %d seconds, and a key of its kind has none", r.lease)
 	}
 	first, change := before.name != r.name, r.created+r.deleted == 0
 	switch {

@@ -277,6 +277,8 @@ func TestCheckFindsWrongRows(t *testing.T) {
 		"UPDATE kine SET prev_revision = id + 1 WHERE " + changed:   "a later revision",
 		"UPDATE kine SET create_revision = 0 WHERE " + changed:      "says when its key was created",
 		"UPDATE kine SET create_revision = id - 1 WHERE " + changed: "according to revision",
+		"UPDATE kine SET lease = 1 WHERE " + created:                "a lease of 1 seconds",
+		"UPDATE kine SET lease = -1 WHERE " + created:               "a lease of -1 seconds",
 		"UPDATE kine SET value = x'00' WHERE " + created:            "cannot be decoded",
 		"UPDATE kine SET value = replace(CAST(value AS TEXT), 'default', 'defualt') WHERE id = (SELECT max(id) FROM kine WHERE CAST(value AS TEXT) LIKE '{%')": "holds the Thing defualt/",
 	} {

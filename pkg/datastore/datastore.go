@@ -45,6 +45,8 @@ type Options struct {
 	MinHistory int64
 	// VerifyFirst is true if nothing is compacted before Verify has found the store whole.
 	VerifyFirst bool
+	// CheckPages is true if Verify looks at the pages of an SQLite database too: see CheckSQLiteWithin.
+	CheckPages bool
 	// Metrics receives kine's series. It must not have them yet: kine registers
 	// once in a process.
 	Metrics prometheus.Registerer
@@ -220,7 +222,11 @@ func Start(ctx context.Context, o Options) (*Store, error) {
 	s.writable = k.kine.writable
 	if o.Endpoint == "" {
 		s.verify = func(ctx context.Context, progress func(done, all int64)) (Checked, error) {
-			return verifySQLite(ctx, o.Dir, progress)
+			c, err := verifySQLite(ctx, o.Dir, progress)
+			if err == nil && len(c.Problems) == 0 && o.CheckPages {
+				c, err = verifyPages(ctx, c)
+			}
+			return c, err
 		}
 		s.left = k.kine.rows.thrift.left
 		s.doubtful = &k.kine.rows.doubtful

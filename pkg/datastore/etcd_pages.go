@@ -3,6 +3,7 @@ package datastore
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"hash/fnv"
 	"io"
@@ -31,10 +32,17 @@ type bboltPages struct {
 // wholePages returns an error unless all pages of a database are what they should be.
 func wholePages(file io.ReaderAt, tx *bbolt.Tx) error {
 	size := int64(tx.DB().Info().PageSize)
-	pages := bboltPages{file: file, pageSize: size, seen: make([]bool, tx.Size()/size)}
+	pages := bboltPages{file: file, pageSize: size}
 	if err := pages.metas(); err != nil {
 		return err
 	}
+	return wholeTree(file, tx)
+}
+
+// wholeTree returns an error unless the pages that a transaction reads are what they should be.
+func wholeTree(file io.ReaderAt, tx *bbolt.Tx) error {
+	size := int64(tx.DB().Info().PageSize)
+	pages := bboltPages{file: file, pageSize: size, seen: make([]bool, tx.Size()/size)}
 	return pages.tree(uint64(tx.Cursor().Bucket().Root()), nil, nil)
 }
 
@@ -60,60 +68,111 @@ func (p *bboltPages) tree(id uint64, low, high []byte) error {
 	if err != nil {
 		return err
 	}
-	branch, count := data[8] == bboltBranch, int(binary.NativeEndian.Uint16(data[10:]))
-	if bboltHead+bboltHead*count > len(data) || branch && count == 0 {
-		return fmt.Errorf("page %d: it cannot have %d elements", id, count)
+	all, err := bboltElements(data)
+	if err != nil {
+		return fmt.Errorf("page %d: %w", id, err)
 	}
-	type child struct {
-		id  uint64
-		key []byte
+	if len(all) == 0 && low != nil {
+		return fmt.Errorf("page %d: it cannot have 0 elements", id)
 	}
-	var children []child
-	var trees []uint64
 	before := low
+	for i, e := range all {
+		if order := bytes.Compare(before, e.key); order > 0 || order == 0 && i > 0 || high != nil && bytes.Compare(e.key, high) >= 0 {
+			return fmt.Errorf("page %d: the key of element %d is not in order", id, i)
+		}
+		before = e.key
+	}
+	for i, e := range all {
+		switch {
+		case e.branch:
+			end := high
+			if i+1 < len(all) {
+				end = all[i+1].key
+			}
+			if err := p.tree(e.child, e.key, end); err != nil {
+				return err
+			}
+		case e.flags == 0:
+		case e.flags != bboltBucket || len(e.value) < bboltHead:
+			return fmt.Errorf("page %d: element %d is neither a value nor a tree", id, i)
+		case binary.NativeEndian.Uint64(e.value) != 0:
+			if err := p.tree(binary.NativeEndian.Uint64(e.value), nil, nil); err != nil {
+				return err
+			}
+		default:
+			if err := wholeInline(e.value[bboltHead:]); err != nil {
+				return fmt.Errorf("page %d: the tree in element %d: %w", id, i, err)
+			}
+		}
+	}
+	return nil
+}
+
+// wholeInline checks a small tree: one leaf, which is the value of an element and has its length.
+func wholeInline(data []byte) error {
+	if len(data) < bboltHead || binary.NativeEndian.Uint16(data[8:]) != bboltLeaf {
+		return errors.New("it is no leaf")
+	}
+	all, err := bboltElements(data)
+	if err != nil {
+		return err
+	}
+	end, before := bboltHead, []byte(nil)
+	for i, e := range all {
+		if e.flags != 0 {
+			return fmt.Errorf("its element %d is no value", i)
+		}
+		if i > 0 && bytes.Compare(before, e.key) >= 0 {
+			return fmt.Errorf("the key of its element %d is not in order", i)
+		}
+		end, before = e.end, e.key
+	}
+	if end != len(data) {
+		return fmt.Errorf("it has %d bytes, and its elements end at %d", len(data), end)
+	}
+	return nil
+}
+
+// bboltElement is an element of a page.
+type bboltElement struct {
+	branch     bool
+	flags      uint32 // of a leaf's
+	child      uint64 // of a branch's
+	key, value []byte
+	end        int // where its bytes end in the page
+}
+
+// bboltElements returns the elements of a page. bbolt writes their bytes one after the other behind their heads: a page that says of
+// itself that it has fewer elements than were written leaves a gap.
+func bboltElements(data []byte) (all []bboltElement, err error) {
+	branch, count := binary.NativeEndian.Uint16(data[8:]) == bboltBranch, int(binary.NativeEndian.Uint16(data[10:]))
+	next := uint64(bboltHead + bboltHead*count)
+	if next > uint64(len(data)) || branch && count == 0 {
+		return nil, fmt.Errorf("it cannot have %d elements", count)
+	}
 	for i := range count {
 		at := bboltHead + bboltHead*i
-		e := data[at : at+bboltHead]
-		flags, pos, keySize, valueSize := binary.NativeEndian.Uint32(e), binary.NativeEndian.Uint32(e[4:]), binary.NativeEndian.Uint32(e[8:]), binary.NativeEndian.Uint32(e[12:])
+		head := data[at : at+bboltHead]
+		flags, pos, keySize, valueSize := binary.NativeEndian.Uint32(head), binary.NativeEndian.Uint32(head[4:]), binary.NativeEndian.Uint32(head[8:]), binary.NativeEndian.Uint32(head[12:])
+		e := bboltElement{branch: branch}
 		if branch {
-			pos, keySize, valueSize = flags, pos, 0
+			e.child, pos, keySize, valueSize = binary.NativeEndian.Uint64(head[8:]), flags, pos, 0
+		} else {
+			e.flags = flags
 		}
 		begin := uint64(at) + uint64(pos)
 		middle := begin + uint64(keySize)
 		end := middle + uint64(valueSize)
-		if end > uint64(len(data)) {
-			return fmt.Errorf("page %d: element %d is not in it", id, i)
-		}
-		key, value := data[begin:middle], data[middle:end]
-		if order := bytes.Compare(before, key); order > 0 || order == 0 && i > 0 || high != nil && bytes.Compare(key, high) >= 0 {
-			return fmt.Errorf("page %d: the key of element %d is not in order", id, i)
-		}
-		before = key
 		switch {
-		case branch:
-			children = append(children, child{binary.NativeEndian.Uint64(e[8:]), key})
-		case flags == 0:
-		case flags != bboltBucket || len(value) < bboltHead:
-			return fmt.Errorf("page %d: element %d is neither a value nor a tree", id, i)
-		case binary.NativeEndian.Uint64(value) != 0:
-			trees = append(trees, binary.NativeEndian.Uint64(value))
+		case end > uint64(len(data)):
+			return nil, fmt.Errorf("element %d is not in it", i)
+		case begin != next:
+			return nil, fmt.Errorf("element %d does not follow the one before it", i)
 		}
+		e.key, e.value, e.end, next = data[begin:middle], data[middle:end], int(end), end
+		all = append(all, e)
 	}
-	for i, c := range children {
-		end := high
-		if i+1 < len(children) {
-			end = children[i+1].key
-		}
-		if err := p.tree(c.id, c.key, end); err != nil {
-			return err
-		}
-	}
-	for _, root := range trees {
-		if err := p.tree(root, nil, nil); err != nil {
-			return err
-		}
-	}
-	return nil
+	return all, nil
 }
 
 // page returns a branch or a leaf with the pages that it goes on for.

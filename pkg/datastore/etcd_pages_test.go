@@ -65,6 +65,8 @@ func TestDamagedPagesOfEtcdAreFound(t *testing.T) {
 		"many pages":              {leaf, func(page []byte) { binary.NativeEndian.PutUint32(page[12:], 1<<31) }, "behind the end of the database"},
 		"an element elsewhere":    {leaf, func(page []byte) { binary.NativeEndian.PutUint32(page[bboltHead+4:], 1<<30) }, "is not in it"},
 		"a long value":            {leaf, func(page []byte) { binary.NativeEndian.PutUint32(page[bboltHead+12:], 1<<30) }, "is not in it"},
+		"fewer elements":          {leaf, func(page []byte) { page[10]-- }, "does not follow"},
+		"fewer children":          {branch, func(page []byte) { page[10]-- }, "does not follow"},
 		"another kind of element": {leaf, func(page []byte) { binary.NativeEndian.PutUint32(page[bboltHead:], 7) }, "neither a value nor a tree"},
 		"keys out of order": {leaf, func(page []byte) {
 			page[bboltHead+binary.NativeEndian.Uint32(page[bboltHead+4:])] = 0xff

@@ -266,6 +266,9 @@ func startAgain(t *testing.T, dir, level string) (numbers map[string]int) {
 	if log, err := readWAL(sqlitePath(dir)); err != nil || level == "full" && log.brokenOff() {
 		t.Errorf("the log is taken for damaged: %+v (%v)", log, err)
 	}
+	if lacks, err := LogLacks(dir, level == "full", false); err != nil || lacks {
+		t.Errorf("the log is taken for one that lacks writes (%v)", err)
+	}
 	if err := KeepBrokenLog(dir); err != nil {
 		t.Error(err)
 	}

@@ -35,16 +35,23 @@ func sqlitePath(dir string) string { return filepath.Join(dir, "db", "state.db")
 // empty is true if there is none, or one that holds nothing of an API server. Nothing is changed, and no log is lost by
 // looking.
 func CheckSQLite(ctx context.Context, dir string) (empty bool, err error) {
+	empty, _, err = CheckSQLiteWithin(ctx, dir, QuickCheck)
+	return empty, err
+}
+
+// CheckSQLiteWithin is CheckSQLite that looks at pages for so long. pages is true if that was time enough for all of them. Otherwise
+// Options.CheckPages has Store.Verify do it: a page that is free as well as in use is whole until something is written to it.
+func CheckSQLiteWithin(ctx context.Context, dir string, within time.Duration) (empty, pages bool, err error) {
 	path := sqlitePath(dir)
 	info, err := os.Stat(path)
 	if errors.Is(err, os.ErrNotExist) {
-		return true, nil
+		return true, true, nil
 	}
 	if err != nil {
-		return false, fmt.Errorf("looking at the database: %w", err)
+		return false, false, fmt.Errorf("looking at the database: %w", err)
 	}
 	if info.Size() == 0 {
-		return true, nil
+		return true, true, nil
 	}
 	err = readSQLite(ctx, path, func(db *sql.DB) error {
 		log, err := readWAL(path)
@@ -54,7 +61,7 @@ func CheckSQLite(ctx context.Context, dir string) (empty bool, err error) {
 		if log.headerDamaged {
 			return errLogHeader
 		}
-		if err := quickCheck(ctx, db); err != nil {
+		if pages, err = quickCheck(ctx, db, within); err != nil {
 			return err
 		}
 		var tables, keys int
@@ -80,10 +87,10 @@ func CheckSQLite(ctx context.Context, dir string) (empty bool, err error) {
 		return nil
 	})
 	if err != nil {
-		return false, fmt.Errorf("the database %s cannot be used: %w; nothing was changed: if it is damaged, restore a "+
+		return false, false, fmt.Errorf("the database %s cannot be used: %w; nothing was changed: if it is damaged, restore a "+
 			"snapshot with 'reap snapshot restore', which keeps what is there", path, err)
 	}
-	return empty, nil
+	return empty, pages, nil
 }
 
 // errOthers is the error of a database that some other program uses.
@@ -92,25 +99,25 @@ var errOthers = errors.New("it has tables, and none that a reap server makes: mo
 // errLogHeader is the error of a log that SQLite would leave out as a whole.
 var errLogHeader = errors.New("the header of its log is damaged")
 
-// quickCheckWithin bounds how long a start looks for damage. A large database on a slow card takes longer to read, and
+// QuickCheck bounds how long a start looks for damage. A large database on a slow card takes longer to read, and
 // is looked at as far as that goes.
-const quickCheckWithin = 5 * time.Second
+const QuickCheck = 5 * time.Second
 
-// quickCheck asks SQLite whether its pages fit each other.
-func quickCheck(ctx context.Context, db *sql.DB) error {
-	within, cancel := context.WithTimeout(ctx, quickCheckWithin)
+// quickCheck asks SQLite whether its pages fit each other. all is false if there was no time for all of them.
+func quickCheck(ctx context.Context, db *sql.DB, within time.Duration) (all bool, err error) {
+	limited, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
 	var verdict string
-	err := db.QueryRowContext(within, "PRAGMA quick_check(1)").Scan(&verdict)
+	err = db.QueryRowContext(limited, "PRAGMA quick_check(1)").Scan(&verdict)
 	switch {
-	case within.Err() != nil:
-		return ctx.Err() // there was no time for all of it
+	case limited.Err() != nil:
+		return false, ctx.Err()
 	case err != nil:
-		return err
+		return false, err
 	case verdict != "ok":
-		return errors.New(strings.Join(strings.Fields(verdict), " "))
+		return false, errors.New(strings.Join(strings.Fields(verdict), " "))
 	}
-	return nil
+	return true, nil
 }
 
 // SQLiteRevision returns the latest revision in the database of a data directory; 0 if there is none.

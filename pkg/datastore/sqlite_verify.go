@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"strings"
 )
 
 // verifyChunk is how many rows a statement of a check reads: a longer read would keep SQLite from starting its log anew.
@@ -30,6 +31,26 @@ func verifySQLite(ctx context.Context, dir string, progress func(done, all int64
 		}
 		return v.names(ctx)
 	})
+	return c.orUnreadable(ctx, err)
+}
+
+// verifyPages adds to a check which page is damaged. That is one read of the whole database, for which SQLite's log waits.
+func verifyPages(ctx context.Context, c Checked) (Checked, error) {
+	err := readSQLite(ctx, c.Path, func(db *sql.DB) error {
+		var verdict string
+		if err := db.QueryRowContext(ctx, "PRAGMA quick_check(1)").Scan(&verdict); err != nil {
+			return err
+		}
+		if verdict != "ok" {
+			c.problem("%s", strings.Join(strings.Fields(verdict), " "))
+		}
+		return nil
+	})
+	return c.orUnreadable(ctx, err)
+}
+
+// orUnreadable returns what a check has found, with an error of SQLite's that says that the database is damaged.
+func (c Checked) orUnreadable(ctx context.Context, err error) (Checked, error) {
 	if ctx.Err() != nil {
 		return c, ctx.Err()
 	}
@@ -113,7 +134,7 @@ func (v *sqliteVerifier) names(ctx context.Context) error {
 			if err := rows.Scan(&entry, &r.id, &flag, &name, &created, &deleted, &create, &prev, &lease, &compacted); err != nil {
 				return err
 			}
-			r.name, r.created, r.deleted, r.create, r.prev = entry.String, created.Int64, deleted.Int64, create.Int64, prev.Int64
+			r.name, r.created, r.deleted, r.create, r.prev, r.lease = entry.String, created.Int64, deleted.Int64, create.Int64, prev.Int64, lease.Int64
 			r.whole = created.Valid && deleted.Valid && prev.Valid && lease.Valid
 			entries++
 			switch {

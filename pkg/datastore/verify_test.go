@@ -4,16 +4,14 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
-	"maps"
 	"math/rand/v2"
-	"os"
-	"slices"
-	"strings"
+	"runtime"
 	"testing"
 
+	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
-
-	"github.com/reap-dev/reap/tests/size"
+	"go.etcd.io/etcd/server/v3/storage/mvcc"
+	"google.golang.org/protobuf/proto"
 )
 
 func noProgress(int64, int64) {}
@@ -61,147 +59,6 @@ func newestOf(there map[string]int64) (newest int64) {
 		newest = max(newest, revision)
 	}
 	return newest
-}
-
-// foundKeys returns what a GET of each key, and a LIST of all, find in an SQLite database: the revision of each key.
-func foundKeys(t *testing.T, dir string, keys []string) (got, listed map[string]int64, err error) {
-	t.Helper()
-	got, listed = map[string]int64{}, map[string]int64{}
-	err = readSQLite(t.Context(), sqlitePath(dir), func(db *sql.DB) error {
-		for _, key := range keys {
-			var id, deleted sql.NullInt64
-			err := db.QueryRowContext(t.Context(), "SELECT id, deleted FROM kine WHERE id = (SELECT MAX(same.id) FROM kine AS same INDEXED BY "+ourIndex+" WHERE same.name = ?)", key).Scan(&id, &deleted)
-			if err != nil && err != sql.ErrNoRows {
-				return err
-			}
-			if id.Valid && deleted.Int64 == 0 {
-				got[key] = id.Int64
-			}
-		}
-		rows, err := db.QueryContext(t.Context(), `SELECT kv.name, kv.id FROM kine AS kv INDEXED BY `+ourIndex+` WHERE kv.name >= '/registry/' AND kv.name < '/registry0'
-			AND kv.id = (SELECT MAX(same.id) FROM kine AS same WHERE same.name = kv.name) AND kv.deleted = 0 ORDER BY kv.name`)
-		if err != nil {
-			return err
-		}
-		defer func() { _ = rows.Close() }()
-		for rows.Next() {
-			var name string
-			var id int64
-			if err := rows.Scan(&name, &id); err != nil {
-				return err
-			}
-			listed[name] = id
-		}
-		return rows.Err()
-	})
-	return got, listed, err
-}
-
-// TestFlippedBitsAreFound: a bit that hides a key from a GET or a LIST is found by the start or by the check, wherever it is; and a
-// compaction makes a broken index anew without loss.
-func TestFlippedBitsAreFound(t *testing.T) {
-	random := rand.New(rand.NewPCG(seedOf(t), 0))
-	whole := left(t, killed(t, random))
-	if _, err := CompactSQLite(t.Context(), whole, noProgress); err != nil { // takes the log in
-		t.Fatal(err)
-	}
-	content, err := os.ReadFile(sqlitePath(whole))
-	if err != nil {
-		t.Fatal(err)
-	}
-	const page = 4096
-	parts := map[string][]int{"header": {0}}
-	for at := page; at+page <= len(content); at += page {
-		part := "overflow" // or free
-		switch content[at] {
-		case 0x0a:
-			part = "index leaf"
-		case 0x0d:
-			part = "table leaf"
-		case 0x02, 0x05:
-			part = "inner"
-		}
-		parts[part] = append(parts[part], at)
-	}
-	f := newFlips(t, whole)
-	for _, part := range slices.Sorted(maps.Keys(parts)) {
-		t.Run(part, func(t *testing.T) {
-			pages := parts[part]
-			bytes := page
-			if part == "header" {
-				bytes = 200
-			}
-			for range size.Of(10, 40, 200) {
-				f.flip(t, content, pages[random.IntN(len(pages))]+random.IntN(bytes), byte(1)<<random.IntN(8), part == "index leaf")
-			}
-			size.Power(t, f.power())
-		})
-	}
-}
-
-// flips counts what becomes of flipped bits.
-type flips struct {
-	before                           []row
-	latest                           map[string]int64 // of each key
-	keys                             []string
-	tries, refused, hidden, repaired int
-}
-
-func newFlips(t *testing.T, dir string) *flips {
-	f := &flips{before: rowsIn(t, dir), latest: map[string]int64{}}
-	for _, r := range f.before {
-		if delete(f.latest, r.name); !r.deleted && strings.HasPrefix(r.name, "/registry/") {
-			f.latest[r.name] = r.id
-		}
-	}
-	f.keys = slices.Collect(maps.Keys(f.latest))
-	return f
-}
-
-// power says what was tried since it was last called.
-func (f *flips) power() string {
-	text := fmt.Sprintf("flips=%d refused=%d hidden=%d repaired=%d", f.tries, f.refused, f.hidden, f.repaired)
-	f.tries, f.refused, f.hidden, f.repaired = 0, 0, 0, 0
-	return text
-}
-
-// flip tries one bit. If only an index is damaged, a compaction must repair what the check has found.
-func (f *flips) flip(t *testing.T, content []byte, at int, bit byte, index bool) {
-	t.Helper()
-	flipped := slices.Clone(content)
-	flipped[at] ^= bit
-	says := fmt.Sprintf("bit %#x of byte %d", bit, at)
-	dir := left(t, map[string][]byte{"state.db": flipped})
-	f.tries++
-	if empty, err := CheckSQLite(t.Context(), dir); err != nil || empty {
-		f.refused++ // a server refuses a database that is empty where there was one
-		return
-	}
-	c, err := verifySQLite(t.Context(), dir, noProgress)
-	if err != nil {
-		c.problem("%v", err) // which holds as well
-	}
-	got, listed, err := foundKeys(t, dir, f.keys)
-	if err != nil || !maps.Equal(got, f.latest) || !maps.Equal(listed, f.latest) {
-		f.hidden++
-		if len(c.Problems) == 0 {
-			t.Errorf("%s: the check finds nothing, and %d of %d keys are found, %d listed (%v)", says, len(got), len(f.latest), len(listed), err)
-		}
-	}
-	if len(c.Problems) == 0 || !index {
-		return
-	}
-	if _, err := CompactSQLite(t.Context(), dir, noProgress); err != nil {
-		t.Errorf("%s: %v", says, err)
-		return
-	}
-	f.repaired++
-	if after := rowsIn(t, dir); !slices.Equal(after, f.before) {
-		t.Errorf("%s: a compaction changed rows", says)
-	}
-	if c, err := verifySQLite(t.Context(), dir, noProgress); err != nil || len(c.Problems) > 0 {
-		t.Errorf("%s: after a compaction the check says %q (%v)", says, c.Problems, err)
-	}
 }
 
 // TestVerifyReadsInShortStatements: one that reads everything at once would keep SQLite's log from starting anew.
@@ -265,4 +122,33 @@ func fillWithObjects(b *testing.B, dir string, objects int) {
 	if err := tx.Commit(); err != nil {
 		b.Fatal(err)
 	}
+}
+
+// TestVerifyOfEtcdKeepsLittle: a hash of each key, however long keys are.
+func TestVerifyOfEtcdKeepsLittle(t *testing.T) {
+	c := newEtcdCheck(t.TempDir())
+	const keys = 100_000
+	held := func() int64 {
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return int64(m.HeapAlloc)
+	}
+	before := held()
+	for i := range int64(keys) {
+		raw, err := proto.Marshal(&mvccpb.KeyValue{Key: fmt.Appendf(nil, "/reap/%0100d", i), CreateRevision: i + 2, ModRevision: i + 2, Version: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if what := c.wrong(mvcc.RevToBytes(mvcc.Revision{Main: i + 2}, mvcc.NewRevBytes()), raw); what != "" {
+			t.Fatal(what)
+		}
+	}
+	const most = 16 << 20
+	if took := held() - before; took > most {
+		t.Errorf("%d keys take %d bytes", keys, took)
+	} else {
+		t.Logf("%d keys take %d bytes", keys, took)
+	}
+	runtime.KeepAlive(c)
 }

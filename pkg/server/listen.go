@@ -44,6 +44,7 @@ func listeners(root string, address net.IP, port int) ([]string, error) {
 		return nil, err
 	}
 	sockets := map[string]bool{}
+	//lint:ignore SA1019 deprecated for netlink, which would be another dependency for a message
 	for _, list := range []func() (procfs.NetTCP, error){proc.NetTCP, proc.NetTCP6} {
 		all, err := list()
 		if err != nil {

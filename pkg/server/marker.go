@@ -80,7 +80,7 @@ func (s *server) checkStore(ctx context.Context) (gone *loss, err error) {
 	if err := s.checkEngine(); err != nil {
 		return nil, err
 	}
-	empty, err := s.checkFiles(ctx)
+	empty, lacks, err := s.checkFiles(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -89,7 +89,7 @@ func (s *server) checkStore(ctx context.Context) (gone *loss, err error) {
 		return nil, err
 	}
 	if !empty && !s.etcd() {
-		if gone, err = s.lost(ctx); gone != nil {
+		if gone, err = s.lost(ctx, lacks); gone != nil {
 			err = s.accept(gone)
 		}
 		return gone, err
@@ -130,17 +130,24 @@ func (s *server) checkEngine() error {
 	return err
 }
 
-// checkFiles looks at the store's files: empty is true if they hold nothing.
-func (s *server) checkFiles(ctx context.Context) (empty bool, err error) {
+// checkFiles looks at the store's files: empty is true if they hold nothing, and lacks if SQLite's log lacks writes that it had.
+func (s *server) checkFiles(ctx context.Context) (empty, lacks bool, err error) {
 	if s.etcd() {
 		held, err := datastore.HoldsEtcd(s.cfg.DataDir)
-		return !held, err
+		return !held, false, err
 	}
-	if empty, err = datastore.CheckSQLite(ctx, s.cfg.DataDir); err != nil {
-		return false, err
+	if lacks, err = s.logLacks(); err != nil {
+		return false, false, err
 	}
-	return empty, datastore.KeepBrokenLog(s.cfg.DataDir)
+	empty, s.pages, err = datastore.CheckSQLiteWithin(ctx, s.cfg.DataDir, datastore.QuickCheck)
+	if err != nil {
+		return false, false, err
+	}
+	return empty, lacks, datastore.KeepBrokenLog(s.cfg.DataDir)
 }
+
+// synced reports whether each write is on the disk before it is acknowledged.
+func (s *server) synced() bool { return s.etcd() || s.cfg.SQLiteSynchronous == "full" }
 
 // durability says what a power cut takes.
 func (s *server) durability() string {

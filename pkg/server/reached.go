@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/sirupsen/logrus"
@@ -28,6 +29,26 @@ type reached struct {
 	Revision int64 `json:"revision"`
 	// Synced is true if each write was on the disk before it was acknowledged, so that not even a power cut takes it away.
 	Synced bool `json:"synced"`
+	// Boot is the machine's boot in which it was written.
+	Boot string `json:"boot,omitempty"`
+}
+
+// boot identifies the machine's boot, which ends when the power is cut; "" if that is not known.
+func boot() string {
+	raw, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(raw))
+}
+
+// logLacks reports whether SQLite's log lacks writes that it had.
+func (s *server) logLacks() (bool, error) {
+	r, err := readReached(config.PKIDir(s.cfg.DataDir))
+	if err != nil {
+		return false, err
+	}
+	return datastore.LogLacks(s.cfg.DataDir, r.Synced, r.Boot != "" && r.Boot == boot())
 }
 
 func reachedFile(pkiDir string) string { return filepath.Join(pkiDir, "reached.json") }
@@ -56,8 +77,8 @@ type loss struct {
 	synced         bool
 }
 
-// lost returns what the database lacks; nil if it is not behind its mark.
-func (s *server) lost(ctx context.Context) (*loss, error) {
+// lost returns what the database lacks; nil if it is not behind its mark, and its log does not lack writes.
+func (s *server) lost(ctx context.Context, lacks bool) (*loss, error) {
 	r, err := readReached(config.PKIDir(s.cfg.DataDir))
 	if err != nil || r.Revision == 0 {
 		return nil, err
@@ -65,6 +86,13 @@ func (s *server) lost(ctx context.Context) (*loss, error) {
 	found, err := datastore.SQLiteRevision(ctx, s.cfg.DataDir)
 	if err != nil {
 		return nil, fmt.Errorf("reading the revision of the database: %w", err)
+	}
+	if found >= r.Revision && lacks {
+		// SQLite has forgotten by the next start that the log was longer.
+		r.Revision = found + 1
+		if err := writeRecord(reachedFile(config.PKIDir(s.cfg.DataDir)), r); err != nil {
+			return nil, fmt.Errorf("noting that the database lacks writes: %w", err)
+		}
 	}
 	if found >= r.Revision {
 		return nil, nil
@@ -79,7 +107,7 @@ func (s *server) accept(l *loss) error {
 		return nil
 	}
 	return fmt.Errorf("the database in %s ends with revision %d, and had come to revision %d or further: acknowledged writes are missing, as if its "+
-		"log %s had been removed after a kill. Put back what is missing, restore a snapshot with 'reap snapshot restore', or go on without "+
+		"log %s had been removed or damaged after a kill. Put back what is missing, restore a snapshot with 'reap snapshot restore', or go on without "+
 		"it with --accept-revision=%d, which holds the collector until 'reap resume'; nothing was changed",
 		s.cfg.DataDir, l.found, l.reached, filepath.Join("db", "state.db-wal"), l.found)
 }
@@ -104,7 +132,7 @@ func (s *server) mark(ctx context.Context, store *datastore.Store) {
 	var last reached
 	write := func(ctx context.Context) {
 		revision, err := store.Revision(ctx)
-		now := reached{Revision: revision, Synced: s.cfg.SQLiteSynchronous == "full"}
+		now := reached{Revision: revision, Synced: s.synced(), Boot: boot()}
 		if err == nil && now != last {
 			if err = writeRecord(reachedFile(config.PKIDir(s.cfg.DataDir)), now); err == nil {
 				last = now

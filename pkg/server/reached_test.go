@@ -167,3 +167,74 @@ func TestDamagedMarkIsRefused(t *testing.T) {
 		t.Errorf("a data directory of an older build: %+v, %v", gone, err)
 	}
 }
+
+// TestLogThatWasCutOffIsNoticed, also when the mark is older than the loss: SQLite's own index of the log says how long it was. The next start still knows.
+func TestLogThatWasCutOffIsNoticed(t *testing.T) {
+	from := t.TempDir()
+	store, err := datastore.Start(t.Context(), datastore.Options{Dir: from, Synchronous: "full", Metrics: prometheus.NewRegistry(), StartTimeout: time.Minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Stop()
+	c := store.Client()
+	defer func() { _ = c.Close() }()
+	for i := range 30 {
+		key := fmt.Sprintf("/registry/configmaps/default/%03d", i)
+		if _, err := c.Txn(t.Context()).If(clientv3.Compare(clientv3.ModRevision(key), "=", 0)).Then(clientv3.OpPut(key, "{}")).Commit(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	killed := func(level, boot string, cut bool) *server {
+		s := &server{cfg: config.Server{DataDir: t.TempDir(), SQLiteSynchronous: level}}
+		if err := writeMarker(config.PKIDir(s.cfg.DataDir), marker{Since: time.Now()}); err != nil {
+			t.Fatal(err)
+		}
+		if err := writeRecord(reachedFile(config.PKIDir(s.cfg.DataDir)), reached{Revision: 1, Synced: s.synced(), Boot: boot}); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Mkdir(filepath.Join(s.cfg.DataDir, "db"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range []string{"state.db", "state.db-wal", "state.db-shm"} {
+			raw, err := os.ReadFile(filepath.Join(from, "db", name))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if cut && name == "state.db-wal" {
+				raw = raw[:len(raw)*2/3]
+			}
+			if err := os.WriteFile(filepath.Join(s.cfg.DataDir, "db", name), raw, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return s
+	}
+	if boot() == "" {
+		t.Fatal("the boot is not known")
+	}
+	for _, level := range []string{"full", "normal"} {
+		if gone, err := killed(level, boot(), false).checkStore(t.Context()); gone != nil || err != nil {
+			t.Errorf("%s: with all of its log it lacks %+v (%v)", level, gone, err)
+		}
+		// After a power cut the index may be of any moment.
+		for _, other := range []string{"", "another"} {
+			if gone, err := killed(level, other, true).checkStore(t.Context()); gone != nil || err != nil {
+				t.Errorf("%s: after a power cut it lacks %+v (%v)", level, gone, err)
+			}
+		}
+	}
+	s := killed("full", boot(), true)
+	for range 2 {
+		if _, err := s.checkStore(t.Context()); err == nil || !strings.Contains(err.Error(), "--accept-revision=") {
+			t.Errorf("a start says %v", err)
+		}
+	}
+	s = killed("normal", boot(), true)
+	gone, err := s.checkStore(t.Context())
+	if err != nil || gone == nil || gone.reached <= gone.found {
+		t.Fatalf("with normal: it lacks %+v (%v)", gone, err)
+	}
+	if again, err := s.checkStore(t.Context()); err != nil || again == nil || *again != *gone {
+		t.Errorf("with normal: the next start lacks %+v (%v)", again, err)
+	}
+}

@@ -79,6 +79,7 @@ type server struct {
 	// failures are the controllers that cannot start.
 	failures controllers.Failures
 	down     *outage.Outage
+	pages    bool // of an SQLite database were all looked at before the start
 }
 
 func (s *server) run(ctx context.Context) (err error) {
@@ -124,6 +125,7 @@ func (s *server) run(ctx context.Context) (err error) {
 		Reserve:      int64(s.cfg.DatastoreReserve) << 20,
 		Full:         full,
 		VerifyFirst:  true,
+		CheckPages:   !s.pages,
 		Metrics:      legacyregistry.Registerer(),
 		Outage:       s.down,
 		Away:         s.cfg.DatastoreTimeout,

@@ -13,7 +13,7 @@ func TestLogOfOpenRCIsRotated(t *testing.T) {
 	if got := get(t, s, "/etc/logrotate.d/reap"); !strings.Contains(got, "\n/var/log/reap.log {\n") || !strings.Contains(got, "\tcopytruncate\n") {
 		t.Errorf("it holds %s", got)
 	}
-	i, err := Plan(s, Install{Hash: hash})
+	i, err := Plan(t.Context(), s, Install{Hash: hash})
 	if err != nil {
 		t.Fatal(err)
 	}

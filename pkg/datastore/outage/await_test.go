@@ -10,7 +10,7 @@ import (
 )
 
 // awaited runs Await on a datastore that answers after a time, and returns the error, how long it took and how often it has waited.
-func awaited(t *testing.T, limit, after time.Duration, says error, final func(error) bool) (err error, took time.Duration, waits int) {
+func awaited(t *testing.T, limit, after time.Duration, says error, final func(error) bool) (took time.Duration, waits int, err error) {
 	t.Helper()
 	bubble.Test(t, func(t *testing.T) {
 		began := time.Now()
@@ -22,7 +22,7 @@ func awaited(t *testing.T, limit, after time.Duration, says error, final func(er
 		}, final, func() { waits++ })
 		took = time.Since(began)
 	})
-	return err, took, waits
+	return took, waits, err
 }
 
 func never(error) bool { return false }
@@ -30,7 +30,7 @@ func never(error) bool { return false }
 // TestStartWaitsForItsDatastore for as long as it takes, and says so at growing intervals, not at each attempt.
 func TestStartWaitsForItsDatastore(t *testing.T) {
 	h := keptLog(t)
-	err, took, waits := awaited(t, 0, time.Hour, errors.New("connection refused"), never)
+	took, waits, err := awaited(t, 0, time.Hour, errors.New("connection refused"), never)
 	if err != nil || took < time.Hour || took > time.Hour+awaitMost {
 		t.Errorf("after %s: %v", took, err)
 	}
@@ -49,7 +49,7 @@ func TestStartWaitsForItsDatastore(t *testing.T) {
 // TestStartThatFindsItsDatastoreSaysNothing: an ordinary start.
 func TestStartThatFindsItsDatastoreSaysNothing(t *testing.T) {
 	h := keptLog(t)
-	if err, took, waits := awaited(t, time.Second, 0, nil, never); err != nil || took != 0 || waits != 0 || len(h.AllEntries()) != 0 {
+	if took, waits, err := awaited(t, time.Second, 0, nil, never); err != nil || took != 0 || waits != 0 || len(h.AllEntries()) != 0 {
 		t.Errorf("%v after %s, %d waits, the log %v", err, took, waits, h.AllEntries())
 	}
 }
@@ -57,7 +57,7 @@ func TestStartThatFindsItsDatastoreSaysNothing(t *testing.T) {
 func TestStartWaitsNoLongerThanItMay(t *testing.T) {
 	keptLog(t)
 	refused := errors.New("connection refused")
-	if err, took, _ := awaited(t, 5*time.Minute, time.Hour, refused, never); !errors.Is(err, refused) || took < 5*time.Minute || took > 5*time.Minute+awaitMost {
+	if took, _, err := awaited(t, 5*time.Minute, time.Hour, refused, never); !errors.Is(err, refused) || took < 5*time.Minute || took > 5*time.Minute+awaitMost {
 		t.Errorf("after %s: %v", took, err)
 	}
 }
@@ -66,7 +66,7 @@ func TestStartWaitsNoLongerThanItMay(t *testing.T) {
 func TestStartDoesNotWaitForAnotherPassword(t *testing.T) {
 	h := keptLog(t)
 	wrong := errors.New("password authentication failed")
-	if err, took, _ := awaited(t, 0, time.Hour, wrong, func(err error) bool { return errors.Is(err, wrong) }); !errors.Is(err, wrong) || took != 0 || len(h.AllEntries()) != 0 {
+	if took, _, err := awaited(t, 0, time.Hour, wrong, func(err error) bool { return errors.Is(err, wrong) }); !errors.Is(err, wrong) || took != 0 || len(h.AllEntries()) != 0 {
 		t.Errorf("%v after %s, the log %v", err, took, h.AllEntries())
 	}
 }
