@@ -37,7 +37,7 @@ func checkAliases(document []byte) error {
 func size(n *yaml.Node, known map[*yaml.Node]int, aliases bool) int {
 	const (
 		punctuation = 4
-		enough      = 1 << 40 // sums of such sizes do not overflow
+		enough      = 1 << 29 // the sum of two does not overflow 32 bits
 	)
 	if n.Kind == yaml.AliasNode {
 		if !aliases {
