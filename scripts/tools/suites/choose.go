@@ -122,15 +122,16 @@ func (o options) rowsOf(rows []row) (chosen []row) {
 			continue
 		}
 		mine.Race = r.Race || o.race
+		found := false
 		for _, p := range o.chosen {
 			if (slices.Contains(r.Packages, p) || r.Module == p) && !slices.Contains(seen, p) {
-				seen = append(seen, p)
+				seen, found = append(seen, p), true
 				if r.Module == "" {
 					mine.Packages = append(mine.Packages, p)
 				}
 			}
 		}
-		if len(mine.Packages) > 0 || r.Module != "" && slices.Contains(o.chosen, r.Module) {
+		if found {
 			chosen = append(chosen, mine)
 		}
 	}

@@ -57,7 +57,7 @@ func run(ctx context.Context, s setting, args []string) int {
 		fmt.Fprintf(os.Stderr, "test: %v\n", err)
 		return code
 	}
-	packages, modules, err := s.tested()
+	packages, modules, err := s.list()
 	if err != nil {
 		return fail(1, err)
 	}
@@ -68,7 +68,8 @@ func run(ctx context.Context, s setting, args []string) int {
 	if err != nil {
 		return fail(1, fmt.Errorf("tests/suites.yaml: %w", err))
 	}
-	o, err := parse(args, slices.Concat(packages, modules), holding(s.root, slices.Concat(packages, modules)))
+	all := slices.Concat(packages[release], modules) // which are those of the gate, and more
+	o, err := parse(args, all, holding(s.root, all))
 	if err != nil {
 		return fail(2, err)
 	}
@@ -82,7 +83,12 @@ func run(ctx context.Context, s setting, args []string) int {
 	rows := t.rows(o.tier(), packages)
 	complete := len(o.chosen) == 0
 	if !complete {
-		rows = o.rowsOf(rows)
+		rows = o.rowsOf(append(rows, t.rows(release, packages)...)) // by its name a module is tested that the gate leaves out
+		for _, p := range o.chosen {
+			if !o.release && !slices.Contains(packages[gate], p) && !slices.Contains(modules, p) {
+				return fail(2, fmt.Errorf("%s is tested with --release alone", p))
+			}
+		}
 	}
 	screen := newScreen(os.Stderr, began)
 	r := &runner{
@@ -162,24 +168,28 @@ func (r *runner) prepare(ctx context.Context, rows []row) error {
 	return os.Setenv("REAP_BINARY", filepath.Join(r.root, "bin", "reap"))
 }
 
-// tested returns the directories of packages with tests, and of the other modules with any.
-func (s setting) tested() (packages, modules []string, err error) {
-	list := exec.Command("go", "list", "-tags", s.tags+",releasetest", "-f", "{{if or .TestGoFiles .XTestGoFiles}}{{.Dir}}{{end}}", "./...")
-	list.Dir = s.root
-	out, err := output(list)
-	if err != nil {
-		return nil, nil, fmt.Errorf("listing the packages: %w", err)
-	}
-	for dir := range strings.FieldsSeq(out) {
-		rel, err := filepath.Rel(s.root, dir)
+// list returns the packages with tests, and the directories of the other modules with any.
+func (s setting) list() (packages tested, modules []string, err error) {
+	packages = tested{}
+	for tier, tags := range map[string]string{gate: s.tags, release: s.tags + ",releasetest"} {
+		list := exec.Command("go", "list", "-tags", tags, "-f", "{{if or .TestGoFiles .XTestGoFiles}}{{.Dir}}{{end}}", "./...")
+		list.Dir = s.root
+		out, err := output(list)
 		if err != nil {
-			return nil, nil, err
+			return nil, nil, fmt.Errorf("listing the packages: %w", err)
 		}
-		packages = append(packages, rel)
+		for dir := range strings.FieldsSeq(out) {
+			rel, err := filepath.Rel(s.root, dir)
+			if err != nil {
+				return nil, nil, err
+			}
+			packages[tier] = append(packages[tier], rel)
+		}
 	}
 	files := exec.Command("git", "ls-files", "-co", "--exclude-standard", "*/go.mod")
 	files.Dir = s.root
-	if out, err = output(files); err != nil {
+	out, err := output(files)
+	if err != nil {
 		return nil, nil, fmt.Errorf("listing the modules: %w", err)
 	}
 	for file := range strings.FieldsSeq(out) {

@@ -68,8 +68,11 @@ func readTable(file string) (table, error) {
 	return t, nil
 }
 
+// tested are the directories of packages with tests, by tier: some have tests for a release alone.
+type tested map[string][]string
+
 // check returns an error unless each row names something to test, no two have one name, and every package and module with tests is in one.
-func (t table) check(packages, modules []string) error {
+func (t table) check(packages tested, modules []string) error {
 	var errs []error
 	names, found := map[string]bool{}, map[string]bool{}
 	for _, r := range t.Suites {
@@ -87,7 +90,11 @@ func (t table) check(packages, modules []string) error {
 		}
 		names[r.Name] = true
 		for _, p := range r.Packages {
-			if dir, ok := strings.CutSuffix(p, "..."); !ok && !slices.Contains(packages, p) || ok && !slices.ContainsFunc(packages, below(dir)) {
+			tier := r.Tier
+			if tier == "" {
+				tier = gate
+			}
+			if dir, ok := strings.CutSuffix(p, "..."); !ok && !slices.Contains(packages[tier], p) || ok && !slices.ContainsFunc(packages[tier], below(dir)) {
 				errs = append(errs, fmt.Errorf("%s: there are no tests in %s", r.Name, p))
 			}
 		}
@@ -97,22 +104,28 @@ func (t table) check(packages, modules []string) error {
 		found[r.Module] = true
 	}
 	for _, tier := range []string{gate, release} {
+		in := map[string]bool{}
 		for _, r := range t.rows(tier, packages) {
 			if len(r.Packages) == 0 && r.Module == "" {
 				errs = append(errs, fmt.Errorf("%s: other rows name every package that it has", r.Name))
 			}
 			for _, p := range r.Packages {
-				found[p] = true
+				in[p] = true
+			}
+		}
+		for _, dir := range packages[tier] {
+			if !in[dir] {
+				errs = append(errs, fmt.Errorf("no row of the tier %s tests %s", tier, dir))
 			}
 		}
 	}
-	for _, dir := range slices.Concat(packages, modules) {
+	for _, dir := range modules {
 		if !found[dir] {
 			errs = append(errs, fmt.Errorf("no row tests %s", dir))
 		}
 	}
 	for _, p := range t.Proofs {
-		if dir, _, _ := strings.Cut(p, " "); !slices.Contains(packages, dir) {
+		if dir, _, _ := strings.Cut(p, " "); !slices.Contains(packages[gate], dir) {
 			errs = append(errs, fmt.Errorf("proofs: there are no tests in %s", dir))
 		}
 	}
@@ -125,7 +138,7 @@ func below(dir string) func(string) bool {
 }
 
 // rows returns the rows of a tier, with packages in place of patterns.
-func (t table) rows(tier string, packages []string) []row {
+func (t table) rows(tier string, packages tested) []row {
 	var all []row
 	named := map[string]bool{}
 	for _, r := range t.Suites {
@@ -144,7 +157,7 @@ func (t table) rows(tier string, packages []string) []row {
 				resolved = append(resolved, p)
 				continue
 			}
-			for _, p := range packages {
+			for _, p := range packages[tier] {
 				if below(dir)(p) && !named[p] {
 					resolved = append(resolved, p)
 				}
@@ -156,7 +169,7 @@ func (t table) rows(tier string, packages []string) []row {
 }
 
 // left says what only a release tests, or only a release tests with the race detector.
-func (t table) left(packages []string) string {
+func (t table) left(packages tested) string {
 	var never, raceless []string
 	gated, raced, releaseRaced := map[string]bool{}, map[string]bool{}, map[string]bool{}
 	for _, r := range t.rows(gate, packages) {
@@ -173,7 +186,7 @@ func (t table) left(packages []string) string {
 			}
 		}
 	}
-	for _, p := range packages {
+	for _, p := range packages[gate] {
 		if gated[p] && releaseRaced[p] && !raced[p] {
 			raceless = append(raceless, p)
 		}

@@ -7,7 +7,8 @@ import (
 )
 
 var (
-	packages = []string{".", "pkg/a", "pkg/a/b", "pkg/c", "tests/d"}
+	names    = []string{".", "pkg/a", "pkg/a/b", "pkg/c", "tests/d"}
+	packages = tested{gate: names, release: append([]string{"tests/e"}, names...)}
 	modules  = []string{"other"}
 	good     = table{
 		Proofs: []string{"tests/d", "pkg/c TestPower"},
@@ -29,7 +30,7 @@ func TestRowsOfATier(t *testing.T) {
 	if len(rows) != 2 || !slices.Equal(rows[0].Packages, []string{"pkg/c"}) || !slices.Equal(rows[1].Packages, []string{".", "pkg/a", "pkg/a/b", "tests/d"}) {
 		t.Errorf("the gate tests %+v", rows)
 	}
-	if left := good.left(packages); left != "other; the race detector for pkg/c" {
+	if left := good.left(packages); left != "tests/e other; the race detector for pkg/c" {
 		t.Errorf("left is %q", left)
 	}
 	for what, want := range map[string]bool{"tests/d TestX": true, "pkg/c TestPowerCuts": true, "pkg/c TestOther": false, "pkg/a TestPower": false} {
@@ -42,17 +43,17 @@ func TestRowsOfATier(t *testing.T) {
 // TestTableIsChecked: each fault of it is an error that names the row.
 func TestTableIsChecked(t *testing.T) {
 	for want, change := range map[string]func(*table){
-		"two rows are named plain":             func(b *table) { b.Suites[1].Name = "plain" },
-		"race: there are no tests in docs":     func(b *table) { b.Suites[1].Packages = []string{"...", "docs"} },
-		"long: there are no tests in docs/...": func(b *table) { b.Suites[2].Packages = append(b.Suites[2].Packages, "docs/...") },
-		"no row tests tests/d":                 func(b *table) { b.Suites[1].Packages = []string{".", "pkg/..."}; b.Suites[3].Packages = []string{"."} },
-		"no row tests other":                   func(b *table) { b.Suites = b.Suites[:4] },
-		"there is no module in others":         func(b *table) { b.Suites[4].Module = "others" },
-		"plain: it needs packages":             func(b *table) { b.Suites[0].Packages = nil },
-		"has no name or no lane":               func(b *table) { b.Suites[0].Lane = "" },
-		"plain: the tier is":                   func(b *table) { b.Suites[0].Tier = "weekly" },
-		"race: other rows name every package":  func(b *table) { b.Suites[0].Packages = packages },
-		"proofs: there are no tests in docs":   func(b *table) { b.Proofs = []string{"docs"} },
+		"two rows are named plain":              func(b *table) { b.Suites[1].Name = "plain" },
+		"race: there are no tests in docs":      func(b *table) { b.Suites[1].Packages = []string{"...", "docs"} },
+		"long: there are no tests in docs/...":  func(b *table) { b.Suites[2].Packages = append(b.Suites[2].Packages, "docs/...") },
+		"no row of the tier gate tests tests/d": func(b *table) { b.Suites[1].Packages = []string{".", "pkg/..."}; b.Suites[3].Packages = []string{"."} },
+		"no row tests other":                    func(b *table) { b.Suites = b.Suites[:4] },
+		"there is no module in others":          func(b *table) { b.Suites[4].Module = "others" },
+		"plain: it needs packages":              func(b *table) { b.Suites[0].Packages = nil },
+		"has no name or no lane":                func(b *table) { b.Suites[0].Lane = "" },
+		"plain: the tier is":                    func(b *table) { b.Suites[0].Tier = "weekly" },
+		"race: other rows name every package":   func(b *table) { b.Suites[0].Packages = names },
+		"proofs: there are no tests in docs":    func(b *table) { b.Proofs = []string{"docs"} },
 	} {
 		b := table{Proofs: good.Proofs}
 		for _, r := range good.Suites {
@@ -79,14 +80,14 @@ func TestArguments(t *testing.T) {
 		"--short -race TestA TestB":      {short: true, race: true, chosen: []string{"pkg/a", "pkg/c"}, tests: []string{"TestA", "TestB"}, flags: []string{"-run", "^(TestA|TestB)$"}},
 		"-run TestX -model.seed=3 pkg/c": {flags: []string{"-run", "TestX", "-model.seed=3"}, chosen: []string{"pkg/c"}},
 	} {
-		got, err := parse(strings.Fields(args), packages, find)
+		got, err := parse(strings.Fields(args), names, find)
 		if err != nil || got.short != want.short || got.release != want.release || got.strict != want.strict || got.race != want.race ||
 			!slices.Equal(got.flags, want.flags) || !slices.Equal(got.chosen, want.chosen) || !slices.Equal(got.tests, want.tests) {
 			t.Errorf("%s: %+v (%v), want %+v", args, got, err, want)
 		}
 	}
 	for args, want := range map[string]string{"-run": "needs a value", "TestNone": "there is no test TestNone", "pkg/none": "no package", "--shrot": "", "pkg": "no package"} {
-		if _, err := parse(strings.Fields(args), packages, find); want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+		if _, err := parse(strings.Fields(args), names, find); want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
 			t.Errorf("%s: %v, want %q", args, err, want)
 		}
 	}
@@ -98,6 +99,7 @@ func TestChosenPackagesRunAsTheirRows(t *testing.T) {
 		{Name: "one", Packages: []string{"pkg/a"}, Race: true, Skip: "Etcd", Short: true, Part: "alone", Parallel: 1},
 		{Name: "two", Packages: []string{"pkg/a", "pkg/c"}, Run: "Etcd", Binary: true},
 		{Name: "three", Module: "other"},
+		{Name: "four", Module: "other"},
 	}
 	got := options{chosen: []string{"other", "pkg/a", "pkg/c"}}.rowsOf(rows)
 	if len(got) != 3 || !got[0].Race || got[0].Skip+got[0].Part != "" || got[0].Short || !slices.Equal(got[1].Packages, []string{"pkg/c"}) || got[1].Run != "" || got[1].Race ||
