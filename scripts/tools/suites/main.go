@@ -77,7 +77,7 @@ func run(ctx context.Context, s setting, args []string) int {
 		return fail(1, fmt.Errorf("could not install:%s", s.missing))
 	}
 	began := time.Now()
-	if at, err := strconv.ParseInt(os.Getenv("REAP_GATE_BEGAN"), 10, 64); err == nil { // of the gate, which does more before
+	if at, err := strconv.ParseInt(os.Getenv("REAP_TEST_GATE_BEGAN"), 10, 64); err == nil { // of the gate, which does more before
 		began = time.Unix(at, 0)
 	}
 	rows := t.rows(o.tier(), packages)
