@@ -61,7 +61,7 @@ func TestPortInUseIsFoundBeforeAServiceStarts(t *testing.T) {
 		t.Errorf("of a service that is started later: %v", err)
 	}
 	s.Starts = true
-	if err := checkServer(s); err == nil || !strings.Contains(err.Error(), "address already in use: choose another address") {
+	if err := checkServer(s); err == nil || !strings.Contains(err.Error(), "address already in use by the process ") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -11,7 +11,8 @@ import (
 // keys is how many keys a history has: few, so that writers meet.
 const keys = 4
 
-const prefix = "/registry/histories/"
+// prefix is one of keys that may expire on SQLite.
+const prefix = "/registry/events/histories/"
 
 func keyName(k int) string { return fmt.Sprintf("%s%d", prefix, k) }
 

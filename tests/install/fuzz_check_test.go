@@ -72,6 +72,7 @@ func (c call) checkInstalled(t *testing.T, before, after map[string]string) {
 	own := []string{
 		filepath.Join(bin, "reap"), filepath.Join(bin, "kubectl"), filepath.Join(bin, "kubectl-reap"), filepath.Join(bin, "kubectl_complete-reap"),
 		uninstaller, unit, rcScript, environment, filepath.Join(image, "/run", service+"-install.pending"),
+		filepath.Join(image, "/etc/logrotate.d", service),
 		filepath.Join(image, "/usr/local/bin", service+"-uninstall.sh"), // of a service that has moved
 		filepath.Join(image, "/etc/systemd/system", service+".service"), // of one whose unit has
 	}
