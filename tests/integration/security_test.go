@@ -276,8 +276,9 @@ func appearsNowhere(t *testing.T, arg string) {
 		t.Fatal("there is no log")
 	}
 	const password = "hunter2-of-the-datastore"
+	// A start would wait for the second.
 	for _, endpoint := range []string{"postgres://user:" + password + "@127.0.0.1:none/db", "mysql://user:" + password + "@tcp(127.0.0.1:1)/db", "nonsense://user:" + password + "@127.0.0.1:1/db"} {
-		cmd := reap([]string{"HOME=" + t.TempDir()}, "server", "--config=", "--data-dir", filepath.Join(t.TempDir(), "data"), "--https-listen-port=0", "--datastore-endpoint", endpoint, "--log-level=trace")
+		cmd := reap([]string{"HOME=" + t.TempDir()}, "server", "--config=", "--data-dir", filepath.Join(t.TempDir(), "data"), "--https-listen-port=0", "--datastore-endpoint", endpoint, "--log-level=trace", "--datastore-timeout=1s")
 		out, err := cmd.CombinedOutput()
 		if err == nil {
 			t.Errorf("a server has started on %s", endpoint)
