@@ -14,10 +14,10 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// above is the prefix of all keys that a test writes, leasedPrefix that of those with a lease.
+// above is the prefix of all keys that a test writes, leasedPrefix that of those with a lease: on SQLite, Events may expire, and objects not.
 const (
 	above        = "/registry/"
-	leasedPrefix = above + "leased/"
+	leasedPrefix = above + "events/leased/"
 )
 
 // leasedFor is what leases are asked for; an etcd may give longer ones.

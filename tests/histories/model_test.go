@@ -11,8 +11,7 @@ import (
 // keys is how many keys a history has: few, so that writers meet.
 const keys = 4
 
-// prefix is one of keys that may expire on SQLite.
-const prefix = "/registry/events/histories/"
+const prefix = "/registry/histories/"
 
 func keyName(k int) string { return fmt.Sprintf("%s%d", prefix, k) }
 
