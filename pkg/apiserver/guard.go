@@ -25,8 +25,8 @@ type Store struct {
 	Explain func(message string) (code int, text string)
 }
 
-// collector is the user whose patches go through while the datastore takes no other writes: they are part of deletions. What else goes
-// through on a full disk is decided where the object is known: see lessening.
+// collector is the user whose patches go through while the datastore takes no other writes: they are part of deletions. On a full disk lessening
+// lets others through too, where the object is known.
 var collector = serviceaccount.MakeUsername(metav1.NamespaceSystem, "generic-garbage-collector")
 
 // guarded refuses what would write to a datastore that takes no writes, but for what leads to less, and says what is wrong with the

@@ -20,7 +20,7 @@ import (
 //	15:04:05 reap is starting  version=v1.0.0 data=/var/lib/reap
 //	15:04:06 WARNING gc: resource cannot be listed or watched  resource=levers.example.com
 //
-// What a terminal would act on is shown as escapes. Fields that do not fit into the line have lines of their own.
+// Characters that a terminal would act on are shown as escapes. Fields that do not fit into the line have lines of their own.
 type terminalFormatter struct {
 	colours report.Palette
 	// columns returns the terminal's width.

@@ -85,7 +85,7 @@ func (c *etcdCheck) readApplied(meta *bbolt.Bucket) {
 // compareLog compares the end of the log with what the database holds.
 func (c *etcdCheck) compareLog() {
 	if c.logged != nil && *c.logged < c.applied {
-		// What a leader writes first is the end of the log. etcd would take it, and what follows, for what the database has already, and wait for its
+		// A leader appends its first entry to the end of the log. etcd would take it, and what follows, for what the database has already, and wait for its
 		// effect without end.
 		c.problem("the log ends with entry %d, and the database holds what follows up to %d", *c.logged, c.applied)
 	}
@@ -124,7 +124,7 @@ func newEtcdCheck(dir string) *etcdCheck {
 	return &etcdCheck{Checked: Checked{Path: etcdDatabase(dir), Problems: []string{}}, log: newEtcdLog(etcdDir(dir)), places: places{}, newest: newNewestRows()}
 }
 
-// readable runs do, and returns its error. What it panics with on damage is a problem of what it reads.
+// readable runs do, and returns its error. A panic on damage becomes a problem of the part that it reads.
 func (c *etcdCheck) readable(ctx context.Context, what string, do func() error) error {
 	damage, err := c.log.survive(ctx, do)
 	if ctx.Err() != nil {

@@ -118,7 +118,7 @@ func (c *etcdCheck) newestFrom(e *etcd, from []byte) (rows []foundRow, next []by
 	return rows, next
 }
 
-// reading calls do in a read of the database. What it panics with on damage is a problem.
+// reading calls do in a read of the database. A panic on damage becomes a problem.
 func (c *etcdCheck) reading(e *etcd, do func(storage.ReadTx) error) error {
 	tx := e.member.Backend().ConcurrentReadTx()
 	tx.RLock()
